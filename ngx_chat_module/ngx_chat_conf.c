@@ -11,7 +11,7 @@
 
 #include "ngx_chat_directives.h"
 #include "store/redis/ngx_chat_redis_conf.h"
-#include "store/shm/ngx_chat_store_shm.h"
+#include "store/shm/ngx_chat_shm.h"
 
 #define NGX_CHAT_SHM_DEFAULT (16 * 1024 * 1024)
 #define NGX_CHAT_SHM_LEAST (1024 * 1024)
@@ -20,6 +20,42 @@
 #define NGX_CHAT_RECORD_TTL (10 * 60)
 #define NGX_CHAT_TTL (24 * 60 * 60 * 1000)
 #define NGX_CHAT_BODY_HINT (64 * 1024)
+
+#define LOC(field) offsetof(ngx_chat_loc_conf_t, field)
+
+/* The settings that a location inherits; all are as wide as ngx_int_t. */
+static const struct {
+    size_t    offset;
+    ngx_int_t preset;
+} settings[] = {
+    { LOC(chat), 0 },
+    { LOC(replay_filter), 1 },
+    { LOC(hold), NGX_CHAT_HOLD_AUTO },
+    { LOC(grace), 3000 },
+    { LOC(heartbeat), 15000 },
+    { LOC(repair), NGX_CHAT_REPAIR_SETTLED },
+    { LOC(record), NGX_CHAT_RECORD_AUTO },
+    { LOC(record_max), NGX_CHAT_RECORD_MAX },
+    { LOC(record_ttl), NGX_CHAT_RECORD_TTL },
+    { LOC(failure), NGX_CHAT_FAILURE_PASS },
+    { LOC(stall), 0 },
+    { LOC(max_body), 8 * 1024 * 1024 },
+    { LOC(max_event), 1024 * 1024 },
+    { LOC(max_calls), 128 },
+    { LOC(max_result), 1024 * 1024 },
+    { LOC(max_held), 4096 },
+    { LOC(max_held_bytes), 256 * 1024 * 1024 },
+    { LOC(dry_run), 0 },
+};
+
+#define NGX_CHAT_SETTINGS (sizeof(settings) / sizeof(settings[0]))
+
+
+static ngx_int_t *
+setting(ngx_chat_loc_conf_t *conf, ngx_uint_t i)
+{
+    return (ngx_int_t *) ((char *) conf + settings[i].offset);
+}
 
 
 void *
@@ -39,32 +75,15 @@ ngx_chat_create_main_conf(ngx_conf_t *cf)
 void *
 ngx_chat_create_loc_conf(ngx_conf_t *cf)
 {
+    ngx_uint_t           i;
     ngx_chat_loc_conf_t *conf;
 
     conf = ngx_pcalloc(cf->pool, sizeof(ngx_chat_loc_conf_t));
-    if (conf == NULL) {
-        return NULL;
+
+    for (i = 0; conf != NULL && i < NGX_CHAT_SETTINGS; i++) {
+        *setting(conf, i) = NGX_CONF_UNSET;
     }
 
-    conf->chat = NGX_CONF_UNSET;
-    conf->replay_filter = NGX_CONF_UNSET;
-    conf->hold = NGX_CONF_UNSET_MSEC;
-    conf->grace = NGX_CONF_UNSET_MSEC;
-    conf->heartbeat = NGX_CONF_UNSET_MSEC;
-    conf->repair = NGX_CONF_UNSET_UINT;
-    conf->record = NGX_CONF_UNSET_UINT;
-    conf->record_max = NGX_CONF_UNSET_SIZE;
-    conf->record_ttl = NGX_CONF_UNSET;
-    conf->failure = NGX_CONF_UNSET_UINT;
-    conf->stall = NGX_CONF_UNSET_MSEC;
-    conf->tools = NGX_CONF_UNSET_PTR;
-    conf->max_body = NGX_CONF_UNSET_SIZE;
-    conf->max_event = NGX_CONF_UNSET_SIZE;
-    conf->max_calls = NGX_CONF_UNSET;
-    conf->max_result = NGX_CONF_UNSET_SIZE;
-    conf->max_held = NGX_CONF_UNSET;
-    conf->max_held_bytes = NGX_CONF_UNSET_SIZE;
-    conf->dry_run = NGX_CONF_UNSET;
     return conf;
 }
 
@@ -155,6 +174,7 @@ ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
 char *
 ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 {
+    ngx_uint_t            i;
     ngx_chat_loc_conf_t  *prev = parent;
     ngx_chat_loc_conf_t  *conf = child;
     ngx_chat_main_conf_t *mcf;
@@ -164,34 +184,18 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
         conf->variable = prev->variable;
         conf->chat_at = prev->chat_at;
     }
-    ngx_conf_merge_value(conf->chat, prev->chat, 0);
-    ngx_conf_merge_value(conf->replay_filter, prev->replay_filter, 1);
-    ngx_conf_merge_msec_value(conf->hold, prev->hold, NGX_CHAT_HOLD_AUTO);
-    ngx_conf_merge_msec_value(conf->grace, prev->grace, 3000);
-    ngx_conf_merge_msec_value(conf->heartbeat, prev->heartbeat, 15000);
-    ngx_conf_merge_uint_value(conf->repair, prev->repair,
-                              NGX_CHAT_REPAIR_SETTLED);
-    ngx_conf_merge_uint_value(conf->record, prev->record,
-                              NGX_CHAT_RECORD_AUTO);
-    ngx_conf_merge_size_value(conf->record_max, prev->record_max,
-                              NGX_CHAT_RECORD_MAX);
-    ngx_conf_merge_value(conf->record_ttl, prev->record_ttl,
-                         NGX_CHAT_RECORD_TTL);
-    ngx_conf_merge_uint_value(conf->failure, prev->failure,
-                              NGX_CHAT_FAILURE_PASS);
-    ngx_conf_merge_msec_value(conf->stall, prev->stall, 0);
-    ngx_conf_merge_ptr_value(conf->tools, prev->tools, NULL);
-    ngx_conf_merge_size_value(conf->max_body, prev->max_body, 8 * 1024 * 1024);
-    ngx_conf_merge_size_value(conf->max_event, prev->max_event, 1024 * 1024);
-    ngx_conf_merge_value(conf->max_calls, prev->max_calls, 128);
-    ngx_conf_merge_size_value(conf->max_result, prev->max_result, 1024 * 1024);
-    ngx_conf_merge_value(conf->max_held, prev->max_held, 4096);
-    ngx_conf_merge_size_value(conf->max_held_bytes, prev->max_held_bytes,
-                              256 * 1024 * 1024);
-    ngx_conf_merge_value(conf->dry_run, prev->dry_run, 0);
+
+    for (i = 0; i < NGX_CHAT_SETTINGS; i++) {
+        ngx_conf_merge_value(*setting(conf, i), *setting(prev, i),
+                             settings[i].preset);
+    }
 
     if (conf->conversation == NULL) {
         conf->conversation = prev->conversation;
+    }
+
+    if (conf->tools == NULL) {
+        conf->tools = prev->tools;
     }
 
     if (ngx_chat_merge_tenant(cf, prev, conf) != NGX_OK) {
@@ -205,32 +209,16 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 }
 
 
-/* Refuses a value of "chat" and lists the dialects. */
-static char *
-ngx_chat_refuse_dialect(ngx_conf_t *cf, const ngx_str_t *value)
-{
-    char                         must[256];
-    u_char                      *p, *last = (u_char *) must + sizeof(must);
-    const chat_dialect_t *const *dialect;
-
-    p = ngx_slprintf((u_char *) must, last, "off, auto, a variable or one of");
-
-    for (dialect = chat_dialects; *dialect != NULL; dialect++) {
-        p = ngx_slprintf(p, last - 1, " %s", (*dialect)->name);
-    }
-
-    *p = '\0';
-    return ngx_chat_conf_invalid(cf, value, must);
-}
-
-
 char *
 ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_int_t             rc = NGX_OK;
-    ngx_str_t            *value = cf->args->elts;
-    ngx_chat_loc_conf_t  *lcf = conf;
-    ngx_chat_main_conf_t *mcf;
+    char                         must[256];
+    u_char                      *p, *last = (u_char *) must + sizeof(must);
+    ngx_int_t                    rc = NGX_OK;
+    ngx_str_t                   *value = cf->args->elts;
+    ngx_chat_loc_conf_t         *lcf = conf;
+    ngx_chat_main_conf_t        *mcf;
+    const chat_dialect_t *const *dialect;
 
     if (lcf->chat != NGX_CONF_UNSET) {
         return "is duplicate";
@@ -247,7 +235,15 @@ ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     if (rc == NGX_ERROR) {
-        return ngx_chat_refuse_dialect(cf, &value[1]);
+        p = ngx_slprintf((u_char *) must, last,
+                         "off, auto, a variable or one of");
+
+        for (dialect = chat_dialects; *dialect != NULL; dialect++) {
+            p = ngx_slprintf(p, last - 1, " %s", (*dialect)->name);
+        }
+
+        *p = '\0';
+        return ngx_chat_conf_invalid(cf, &value[1], must);
     }
 
     lcf->chat = rc == NGX_OK;
@@ -257,9 +253,6 @@ ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     mcf->used |= (ngx_uint_t) lcf->chat;
     return lcf->chat_at ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
-
-
-#define LOC(field) offsetof(ngx_chat_loc_conf_t, field)
 
 
 /* shm or shm:SIZE */
@@ -450,7 +443,7 @@ ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_chat_tool_t     *tool;
     ngx_chat_loc_conf_t *lcf = conf;
 
-    if (lcf->tools == NGX_CONF_UNSET_PTR) {
+    if (lcf->tools == NULL) {
         lcf->tools = ngx_array_create(cf->pool, 4, sizeof(ngx_chat_tool_t));
         if (lcf->tools == NULL) {
             return NGX_CONF_ERROR;

@@ -14,11 +14,9 @@
 #include "metrics/ngx_chat_metrics.h"
 #include "endpoint/ngx_chat_endpoint.h"
 #include "store/redis/ngx_chat_store_redis.h"
-#include "store/shm/ngx_chat_store_shm.h"
+#include "store/shm/ngx_chat_shm.h"
 
 #include "bytes/chat_table.h"
-
-#include <sys/random.h>
 
 
 static ngx_int_t ngx_chat_postconfiguration(ngx_conf_t *cf);
@@ -205,31 +203,21 @@ ngx_chat_main_conf(ngx_cycle_t *cycle)
 }
 
 
-/* 1 if the module, as loaded now, was in the cycle. */
-static ngx_uint_t
-ngx_chat_was_in(const ngx_cycle_t *cycle)
-{
-    ngx_uint_t i;
-
-    for (i = 0; cycle->modules != NULL && cycle->modules[i] != NULL; i++) {
-        if (cycle->modules[i] == &ngx_chat_module) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
 /* Logs that a reload begins with an empty store. */
 static ngx_int_t
 ngx_chat_init_module(ngx_cycle_t *cycle)
 {
     ngx_cycle_t          *old = cycle->old_cycle;
+    ngx_module_t        **module = old->modules;
     ngx_shm_zone_t       *zone, *former;
     ngx_chat_main_conf_t *mcf, *before;
 
-    if (ngx_is_init_cycle(old) || !ngx_chat_was_in(old)) {
+    /* the module, as loaded now, may not have been in the old cycle */
+    while (module != NULL && *module != NULL && *module != &ngx_chat_module) {
+        module++;
+    }
+
+    if (ngx_is_init_cycle(old) || module == NULL || *module == NULL) {
         return NGX_OK;
     }
 
@@ -255,22 +243,6 @@ ngx_chat_init_module(ngx_cycle_t *cycle)
 }
 
 
-/* A key that no client or provider can guess, for all hash tables. */
-static ngx_int_t
-ngx_chat_seed(ngx_log_t *log)
-{
-    u_char seed[CHAT_TABLE_SEED];
-
-    if (getrandom(seed, sizeof(seed), 0) != (ssize_t) sizeof(seed)) {
-        ngx_log_error(NGX_LOG_EMERG, log, ngx_errno, "getrandom() failed");
-        return NGX_ERROR;
-    }
-
-    chat_table_seed(seed);
-    return NGX_OK;
-}
-
-
 /*
  * Two facts for each of twice as many calls as a step may have, and as many
  * again for approvals, attempts, and a conversation's streams.
@@ -287,6 +259,7 @@ ngx_chat_most_facts(const ngx_chat_main_conf_t *mcf)
 static ngx_int_t
 ngx_chat_init_process(ngx_cycle_t *cycle)
 {
+    u_char                seed[CHAT_TABLE_SEED];
     chat_store_t         *store;
     ngx_chat_worker_t    *worker;
     ngx_chat_main_conf_t *mcf;
@@ -303,9 +276,11 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
 
     ngx_chat_is_single = ngx_process == NGX_PROCESS_SINGLE;
 
-    if (ngx_chat_seed(cycle->log) != NGX_OK) {
+    if (ngx_chat_random(seed, sizeof(seed), cycle->log) != NGX_OK) {
         return NGX_ERROR;
     }
+
+    chat_table_seed(seed);
 
     worker = &mcf->worker;
     ngx_chat_metrics_join(worker->metrics, cycle->log);

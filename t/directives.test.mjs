@@ -56,8 +56,8 @@ const parameters = (set) => [...(new RegExp(`\n${set}\\([^]*?\n}\n`)
   /ngx_string\("(\w+=)"\), NGX_CHAT_(\w+), [^,]+,\s*LOC\((\w+)\)/g)]
   .map(([, name, unit, field]) => ({ name, unit, field }));
 
-const merged = (field) => new RegExp(`\\(conf->${field}, prev->${field},`
-  + '\\s*([^;]+)\\);').exec(settings)?.[1];
+const merged = (field) =>
+  new RegExp(`LOC\\(${field}\\), ([^}]+) \\}`).exec(settings)?.[1];
 
 /* The default of a directive, from the sources; null: no default value. */
 function standard({ name, args, set, field, post }) {

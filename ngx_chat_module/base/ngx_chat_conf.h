@@ -53,6 +53,8 @@ typedef struct {
     ngx_rbtree_node_t          groups_sentinel;
     ngx_rbtree_t               readers; /* recordings that it follows */
     ngx_rbtree_node_t          readers_sentinel;
+    chat_store_op_t            trim;    /* of a conversation index */
+    chat_key_t                 trimmed; /* that index */
     ngx_chat_tenants_t        *tenants; /* of conversations, as last seen */
     uint32_t                   unknown[NGX_CHAT_UNKNOWN_MAX]; /* hashes */
     unsigned                   tenants_warned : 1;
@@ -122,7 +124,7 @@ typedef struct {
     ngx_int_t                 record_ttl; /* s */
     ngx_uint_t                failure;
     ngx_msec_t                stall; /* 0: off */
-    ngx_array_t              *tools; /* ngx_chat_tool_t */
+    ngx_array_t              *tools; /* ngx_chat_tool_t; or NULL */
     size_t                    max_body;
     size_t                    max_event;
     ngx_int_t                 max_calls;

@@ -12,6 +12,8 @@
 
 #include "base/ngx_chat_ctx.h"
 
+#include <sys/random.h>
+
 
 static void destroy(void *data);
 
@@ -22,6 +24,18 @@ ngx_chat_now(void)
     ngx_time_t *tp = ngx_timeofday();
 
     return (uint64_t) tp->sec * 1000 + tp->msec;
+}
+
+
+ngx_int_t
+ngx_chat_random(void *key, size_t size, ngx_log_t *log)
+{
+    if (getrandom(key, size, 0) == (ssize_t) size) {
+        return NGX_OK;
+    }
+
+    ngx_log_error(NGX_LOG_EMERG, log, ngx_errno, "chat: getrandom() failed");
+    return NGX_ERROR;
 }
 
 
@@ -128,6 +142,40 @@ ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
 
     ngx_http_set_ctx(r, ctx, ngx_chat_module);
     return ctx;
+}
+
+
+static void
+on_timer(ngx_event_t *ev)
+{
+    ngx_chat_ctx_t   *ctx = ev->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+    ((ngx_chat_timer_t *) ev)->fire(ctx);
+    ngx_http_run_posted_requests(c);
+}
+
+
+void
+ngx_chat_timer(ngx_chat_ctx_t *ctx, ngx_chat_timer_t *timer, ngx_msec_t msec,
+               void (*fire)(ngx_chat_ctx_t *ctx))
+{
+    ngx_chat_timer_stop(timer);
+    timer->fire = fire;
+    timer->event.handler = on_timer;
+    timer->event.data = ctx;
+    timer->event.log = ctx->request->connection->log;
+    ngx_add_timer(&timer->event, msec);
+}
+
+
+void
+ngx_chat_timer_stop(ngx_chat_timer_t *timer)
+{
+    if (timer->event.timer_set) {
+        ngx_del_timer(&timer->event);
+    }
 }
 
 

@@ -110,6 +110,12 @@ struct ngx_chat_ask_s {
                  size_t n);
 };
 
+/* A timer of a request; its verbs are below. */
+typedef struct {
+    ngx_event_t event; /* first */
+    void (*fire)(ngx_chat_ctx_t *ctx);
+} ngx_chat_timer_t;
+
 /* One query for the payloads of one step. */
 struct ngx_chat_lookup_s {
     ngx_chat_ask_t ask;    /* first */
@@ -144,7 +150,7 @@ typedef struct {
     size_t            nknown;
     ngx_chat_group_t *group;  /* requests that wait for the batch; or NULL */
     ngx_queue_t       mates;  /* in the group */
-    ngx_uint_t        polls;  /* for a chain that was not known */
+    ngx_uint_t        polls;  /* for a batch that was not known */
     uint64_t          asked;  /* when the store was asked, us */
     uint64_t          asking; /* time spent on that, us */
 
@@ -170,15 +176,15 @@ typedef struct {
 
 /* The time that a request is held, or waits for another one's answer. */
 typedef struct {
-    ngx_queue_t queue; /* among the worker's */
-    ngx_event_t timer;
-    ngx_msec_t  started;
-    ngx_msec_t  bound;  /* when the hold ends; 0: no bound */
-    ngx_msec_t  total;  /* of a wait that is over */
-    ngx_queue_t tenant; /* among its tenant's, while counted */
-    size_t      weight; /* bytes that count as held */
-    uint64_t    found;  /* when the batch was seen complete, us */
-    ngx_uint_t  shown;  /* its batch among those in the status, from 1 */
+    ngx_queue_t      queue; /* among the worker's */
+    ngx_chat_timer_t timer;
+    ngx_msec_t       started;
+    ngx_msec_t       bound;  /* when the hold ends; 0: no bound */
+    ngx_msec_t       total;  /* of a wait that is over */
+    ngx_queue_t      tenant; /* among its tenant's, while counted */
+    size_t           weight; /* bytes that count as held */
+    uint64_t         found;  /* when the batch was seen complete, us */
+    ngx_uint_t       shown;  /* its batch among those in the status, from 1 */
 
     chat_reason_e yields; /* another request has taken its place; or 0 */
 
@@ -273,6 +279,9 @@ extern ngx_module_t ngx_chat_module;
 /* ms since the epoch */
 uint64_t ngx_chat_now(void);
 
+/* Fills a key that no client or provider can guess. NGX_ERROR: logged. */
+ngx_int_t ngx_chat_random(void *key, size_t size, ngx_log_t *log);
+
 /* The context of the request, after internal redirects too; or NULL. */
 ngx_chat_ctx_t *ngx_chat_get_ctx(ngx_http_request_t *r);
 
@@ -282,6 +291,16 @@ ngx_chat_ctx_t *ngx_chat_get_ctx(ngx_http_request_t *r);
  */
 ngx_chat_ctx_t *ngx_chat_create_ctx(ngx_http_request_t  *r,
                                     ngx_chat_loc_conf_t *conf);
+
+/*
+ * Sets the timer: fire() is called with the log context of the request, and
+ * posted requests run after it. It may end the request.
+ */
+void ngx_chat_timer(ngx_chat_ctx_t *ctx, ngx_chat_timer_t *timer,
+                    ngx_msec_t msec, void (*fire)(ngx_chat_ctx_t *ctx));
+
+/* fire() will not be called; safe at any time. */
+void ngx_chat_timer_stop(ngx_chat_timer_t *timer);
 
 /* Runs the registered cleanups of this range. */
 void ngx_chat_cleanup(ngx_chat_ctx_t *ctx, ngx_chat_cleanup_e from,

@@ -46,7 +46,7 @@ ngx_int_t ngx_chat_endpoint_tenant(ngx_http_request_t        *r,
 /* Sends a 204. */
 ngx_int_t ngx_chat_endpoint_nothing(ngx_http_request_t *r);
 
-/* Sends the refusal as JSON. */
+/* Sends the refusal as JSON; with a 503, Retry-After is 1 s. */
 ngx_int_t ngx_chat_endpoint_refuse(ngx_http_request_t            *r,
                                    const chat_external_refusal_t *refusal);
 

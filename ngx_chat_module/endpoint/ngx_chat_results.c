@@ -33,9 +33,6 @@ struct ngx_chat_results_s {
     chat_rc_e      rc;    /* of them all */
     chat_facts_t   facts; /* of all replies */
     void (*next)(ngx_chat_ctx_t *ctx);
-
-    ngx_event_t timer;
-    ngx_uint_t  looks; /* that found nothing */
 };
 
 
@@ -81,33 +78,11 @@ refuse(ngx_chat_ctx_t *ctx, const chat_external_refusal_t *refusal)
 
 
 static void
-on_timer(ngx_event_t *ev)
-{
-    ngx_chat_ctx_t   *ctx = ev->data;
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
-    find_batch(ctx);
-    ngx_http_run_posted_requests(c);
-}
-
-
-static void
 look_later(ngx_chat_ctx_t *ctx, const chat_external_refusal_t *refusal)
 {
-    ngx_event_t *timer = &ctx->results->timer;
-    ngx_msec_t   pause;
-
-    pause = ngx_chat_decide_pause(ctx->worker->store, &ctx->results->looks);
-    if (pause == 0) {
+    if (!ngx_chat_decide_later(ctx, find_batch)) {
         refuse(ctx, refusal);
-        return;
     }
-
-    timer->handler = on_timer;
-    timer->data = ctx;
-    timer->log = ctx->request->connection->log;
-    ngx_add_timer(timer, pause);
 }
 
 
@@ -157,7 +132,7 @@ join_all(ngx_chat_ctx_t *ctx, const chat_facts_t *facts,
     chat_facts_init(&rs->facts, ctx->kept);
 
     for (i = 0; i < rs->nkeys; i++) {
-        ngx_chat_ask(ctx, &rs->asks[i], &rs->keys[i], facts, on_joined);
+        ngx_chat_ask(ctx, &rs->asks[i], NULL, &rs->keys[i], facts, on_joined);
     }
 }
 
@@ -169,9 +144,6 @@ on_index(ngx_chat_ctx_t *ctx)
     size_t              i;
     ngx_chat_results_t *rs = ctx->results;
     const chat_facts_t *facts = &rs->facts;
-
-    ngx_chat_store_trim(ctx->worker->store, &rs->keys[0], facts->items,
-                        facts->count);
 
     if (chat_batch_newest(facts->items, facts->count, &rs->recorded)
         == CHAT_OK) {
@@ -350,9 +322,7 @@ leave(ngx_chat_ctx_t *ctx)
         ngx_chat_ask_cancel(&ctx->results->asks[i]);
     }
 
-    if (ctx->results->timer.timer_set) {
-        ngx_del_timer(&ctx->results->timer);
-    }
+    ngx_chat_timer_stop(&ctx->wait.timer);
 }
 
 

@@ -34,7 +34,7 @@ struct ngx_chat_resume_s {
 
     /* while it waits for a request that is held */
     chat_store_watch_t watch;
-    ngx_event_t        timer;
+    ngx_chat_timer_t   timer;
     ngx_msec_t         until; /* a page may send again; 0: one is held */
     char               before[CHAT_LISTED_ID]; /* the newest stream when the
                                                   wait began */
@@ -120,15 +120,10 @@ on_notify(chat_store_watch_t *watch)
 
 /* The store does not notify of a worker that was killed. */
 static void
-on_timer(ngx_event_t *ev)
+on_timer(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_ctx_t   *ctx = ev->data;
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
-    ngx_add_timer(ev, NGX_CHAT_RESUME_TICK);
+    ngx_chat_timer(ctx, &ctx->resume->timer, NGX_CHAT_RESUME_TICK, on_timer);
     look_again(ctx);
-    ngx_http_run_posted_requests(c);
 }
 
 
@@ -150,15 +145,12 @@ wait_for_held(ngx_chat_ctx_t *ctx, const chat_listed_t *newest)
         ngx_memcpy(resume->before, newest->id.data, CHAT_LISTED_ID);
     }
 
-    resume->timer.handler = on_timer;
-    resume->timer.data = ctx;
-    resume->timer.log = ctx->request->connection->log;
-    ngx_add_timer(&resume->timer, NGX_CHAT_RESUME_TICK);
+    ngx_chat_timer(ctx, &resume->timer, NGX_CHAT_RESUME_TICK, on_timer);
 
     resume->watch.notify = on_notify;
     resume->watch.data = ctx;
-    ngx_chat_ask_watch(ctx, &resume->ask, &resume->watch, &resume->index, NULL,
-                       on_index);
+    ngx_chat_ask(ctx, &resume->ask, &resume->watch, &resume->index, NULL,
+                 on_index);
 }
 
 
@@ -169,9 +161,7 @@ stop_waiting(ngx_chat_resume_t *resume)
         resume->watch.store->unwatch(&resume->watch);
     }
 
-    if (resume->timer.timer_set) {
-        ngx_del_timer(&resume->timer);
-    }
+    ngx_chat_timer_stop(&resume->timer);
 }
 
 
@@ -180,19 +170,17 @@ stop_waiting(ngx_chat_resume_t *resume)
  * bounce a page sends its request again at once.
  */
 static ngx_uint_t
-may_be_sent_again(ngx_chat_resume_t *resume)
+may_be_sent_again(ngx_chat_ctx_t *ctx)
 {
+    ngx_chat_resume_t *resume = ctx->resume;
+
     if (!resume->waits) {
         return 0;
     }
 
     if (resume->until == 0) {
         resume->until = ngx_max(ngx_current_msec + NGX_CHAT_RESUME_GRACE, 1);
-
-        if (resume->timer.timer_set) {
-            ngx_del_timer(&resume->timer);
-        }
-        ngx_add_timer(&resume->timer, NGX_CHAT_RESUME_GRACE);
+        ngx_chat_timer(ctx, &resume->timer, NGX_CHAT_RESUME_GRACE, on_timer);
     }
 
     return (ngx_msec_int_t) (resume->until - ngx_current_msec) > 0;
@@ -238,7 +226,7 @@ must_wait(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n,
         return 1;
     }
 
-    return may_be_sent_again(resume);
+    return may_be_sent_again(ctx);
 }
 
 
@@ -286,7 +274,7 @@ ask_results(ngx_chat_ctx_t *ctx)
     ngx_chat_resume_t *resume = ctx->resume;
 
     if (resume->opened && ctx->dialect->resolve_pending != NULL) {
-        ngx_chat_ask(ctx, &resume->ask, &resume->batch, NULL, on_batch);
+        ngx_chat_ask(ctx, &resume->ask, NULL, &resume->batch, NULL, on_batch);
     } else {
         ngx_chat_follow_answer(ctx, chat_str(NULL, 0), NULL, 0);
     }
@@ -504,7 +492,8 @@ stop_stream(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
     } else {
         chat_facts_init(&put, ctx->kept);
         chat_facts_stop(&put, stream.id);
-        ngx_chat_ask(ctx, &resume->ask, &resume->index, &put, on_stop_joined);
+        ngx_chat_ask(ctx, &resume->ask, NULL, &resume->index, &put,
+                     on_stop_joined);
     }
 }
 
@@ -531,7 +520,8 @@ static void
 ask_index(ngx_chat_ctx_t *ctx)
 {
     ctx->resume->again = 0;
-    ngx_chat_ask(ctx, &ctx->resume->ask, &ctx->resume->index, NULL, on_index);
+    ngx_chat_ask(ctx, &ctx->resume->ask, NULL, &ctx->resume->index, NULL,
+                 on_index);
 }
 
 

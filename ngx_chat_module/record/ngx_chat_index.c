@@ -20,7 +20,6 @@
 #define NGX_CHAT_INDEX_TRIES 10  /* so often; then it counts as gone */
 
 
-static void put_stream(ngx_chat_ctx_t *ctx);
 static void look(ngx_chat_ctx_t *ctx);
 
 
@@ -61,21 +60,6 @@ entry_facts(ngx_chat_ctx_t *ctx, chat_listed_kind_e kind, uint64_t ms,
 }
 
 
-/* The index is full of holds that have ended: it was read, to be trimmed. */
-static void
-on_full(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts, size_t n)
-{
-    ngx_chat_indexed_t *indexed = ask->ctx->indexed;
-
-    if (rc == CHAT_OK) {
-        ngx_chat_store_trim(ask->ctx->worker->store, &indexed->index, facts,
-                            n);
-    }
-
-    put_stream(ask->ctx);
-}
-
-
 /* The stream is indexed, or cannot be: the request goes on. */
 static void
 on_indexed(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
@@ -83,12 +67,6 @@ on_indexed(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
 {
     ngx_chat_ctx_t     *ctx = ask->ctx;
     ngx_chat_indexed_t *indexed = ctx->indexed;
-
-    if (rc == CHAT_LIMIT && !indexed->trimmed) {
-        indexed->trimmed = 1;
-        ngx_chat_ask(ctx, ask, &indexed->index, NULL, on_full);
-        return;
-    }
 
     indexed->begun = 1;
 
@@ -134,8 +112,8 @@ put_stream(ngx_chat_ctx_t *ctx)
 
     indexed->watch.notify = on_notify;
     indexed->watch.data = ctx;
-    ngx_chat_ask_watch(ctx, &indexed->ask, &indexed->watch, &indexed->index,
-                       &facts, on_indexed);
+    ngx_chat_ask(ctx, &indexed->ask, &indexed->watch, &indexed->index, &facts,
+                 on_indexed);
 }
 
 
@@ -154,20 +132,8 @@ stop(ngx_chat_ctx_t *ctx)
     if (ngx_chat_upstream_stop(ctx, indexed->tries++ < NGX_CHAT_INDEX_TRIES)
         == NGX_AGAIN)
     {
-        ngx_add_timer(&indexed->timer, NGX_CHAT_INDEX_LATER);
+        ngx_chat_timer(ctx, &indexed->timer, NGX_CHAT_INDEX_LATER, stop);
     }
-}
-
-
-static void
-on_timer(ngx_event_t *ev)
-{
-    ngx_chat_ctx_t   *ctx = ev->data;
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
-    stop(ctx);
-    ngx_http_run_posted_requests(c);
 }
 
 
@@ -193,9 +159,6 @@ ngx_chat_index_begin(ngx_chat_ctx_t *ctx)
     ctx->indexed = indexed;
     ctx->stream_id = indexed->id;
     ctx->cleanups[NGX_CHAT_CLEANUP_INDEX] = ngx_chat_index_end;
-    indexed->timer.handler = on_timer;
-    indexed->timer.data = ctx;
-    indexed->timer.log = r->connection->log;
 
     ctx->state = NGX_CHAT_ASKING;
     r->read_event_handler = ngx_http_test_reading;
@@ -258,7 +221,7 @@ ngx_chat_index_hold(ngx_chat_ctx_t *ctx)
     ctx->cleanups[NGX_CHAT_CLEANUP_INDEX_HOLD] = end_hold;
 
     entry_facts(ctx, CHAT_LISTED_HOLD, ngx_chat_now(), &hold.name, &facts);
-    ngx_chat_put(ctx, &index, &facts);
+    ngx_chat_put_index(ctx, &index, &facts);
 }
 
 
@@ -299,7 +262,7 @@ look(ngx_chat_ctx_t *ctx)
     indexed->again = ngx_chat_ask_is_due(&indexed->ask);
 
     if (!indexed->again) {
-        ngx_chat_ask(ctx, &indexed->ask, &indexed->index, NULL, on_look);
+        ngx_chat_ask(ctx, &indexed->ask, NULL, &indexed->index, NULL, on_look);
     }
 }
 
@@ -317,10 +280,7 @@ ngx_chat_index_over(ngx_chat_ctx_t *ctx)
     indexed->over = 1;
     ctx->worker->store->unwatch(&indexed->watch);
     ngx_chat_ask_cancel(&indexed->ask);
-
-    if (indexed->timer.timer_set) {
-        ngx_del_timer(&indexed->timer);
-    }
+    ngx_chat_timer_stop(&indexed->timer);
 
     if (!indexed->begun || ngx_chat_upstream_unsent(ctx)) {
         end = CHAT_END_NONE; /* no upstream has got the request */

@@ -4,8 +4,7 @@
  * Under "chat_record on" each answer of a known conversation is indexed before
  * its request goes upstream, so that a client that comes back finds it from
  * its first moment on. Promises: a request waits for one query of the store
- * at most, or two where the index is full, and goes on without an entry where
- * the store does not reply.
+ * at most, and goes on without an entry where the store does not reply.
  */
 
 #ifndef NGX_CHAT_INDEX_H
@@ -25,10 +24,9 @@ struct ngx_chat_indexed_s {
     uint64_t           ms; /* when it was indexed */
     ngx_chat_ask_t     ask;
     chat_store_watch_t watch;
-    ngx_event_t        timer;
+    ngx_chat_timer_t   timer;
     ngx_uint_t         tries;        /* to stop it */
     unsigned           recorded : 1; /* the writer says when it is over */
-    unsigned           trimmed : 1;  /* its index was full */
     unsigned           begun : 1;    /* its request has gone on */
     unsigned           over : 1;     /* its end is in the index */
     unsigned           again : 1;    /* notified while asking */

@@ -133,7 +133,7 @@ on_empty(ngx_chat_reader_t *reader)
         /* a recording that lacks something is cleared */
         reader->dirty = 0;
         reader->op.done = on_facts;
-        store->join(store, &reader->op, &reader->source.key, NULL, 0, 0);
+        store->join(store, &reader->op, &reader->source.key, NULL, 0, 0, NULL);
 
     } else if (is_missing(reader) && reader->silent != 0) {
         finish(reader, NGX_CHAT_READER_NONE);
@@ -329,14 +329,13 @@ ask(ngx_chat_reader_t *reader)
 
     /* without memory once more with the next tick */
     if (!facts.failed) {
-        store->unwatch(&reader->watch);
         reader->watch.notify = on_notify;
         reader->watch.data = reader;
         reader->op.done = on_facts;
         reader->op.data = reader;
-        store->watch(store, &reader->watch, &reader->op, &reader->source.key,
-                     facts.items, facts.count,
-                     (uint32_t) reader->chunks.conf->record_ttl);
+        store->join(store, &reader->op, &reader->source.key, facts.items,
+                    facts.count, (uint32_t) reader->chunks.conf->record_ttl,
+                    &reader->watch);
     }
 
     chat_arena_destroy(arena);
@@ -366,19 +365,6 @@ on_tick(ngx_event_t *ev)
     }
 
     read_log(reader);
-}
-
-
-static ngx_chat_reader_t *
-find(ngx_chat_worker_t *worker, const chat_key_t *key)
-{
-    ngx_str_t name;
-
-    name.data = (u_char *) key;
-    name.len = sizeof(*key);
-
-    return (ngx_chat_reader_t *) ngx_str_rbtree_lookup(
-        &worker->readers, &name, ngx_crc32_short(name.data, name.len));
 }
 
 
@@ -439,7 +425,7 @@ end_reader(ngx_chat_reader_t *reader)
         chat_facts_init(&facts, arena);
         chat_facts_gone(&facts, store->worker, reader->serial);
         store->join(store, NULL, &reader->source.key, facts.items, facts.count,
-                    (uint32_t) reader->chunks.conf->record_ttl);
+                    (uint32_t) reader->chunks.conf->record_ttl, NULL);
         chat_arena_destroy(arena);
     }
 
@@ -462,7 +448,11 @@ ngx_int_t
 ngx_chat_reader_join(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
                      ngx_chat_follower_t *follower, uint64_t after)
 {
-    ngx_chat_reader_t *reader = find(ctx->worker, &source->key);
+    ngx_str_t          key = { sizeof(source->key), (u_char *) &source->key };
+    ngx_chat_reader_t *reader;
+
+    reader = (ngx_chat_reader_t *) ngx_str_rbtree_lookup(
+        &ctx->worker->readers, &key, ngx_crc32_short(key.data, key.len));
 
     if (reader != NULL && reader == follower->reader) {
         return NGX_OK;

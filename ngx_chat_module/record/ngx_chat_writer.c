@@ -106,7 +106,7 @@ ngx_chat_recording_over(chat_store_t *store, const chat_key_t *key,
     arena = chat_arena_create(0);
     chat_facts_init(&facts, arena);
     chat_facts_written(&facts);
-    store->join(store, NULL, key, facts.items, facts.count, ttl);
+    store->join(store, NULL, key, facts.items, facts.count, ttl, NULL);
     chat_arena_destroy(arena);
 }
 
@@ -364,12 +364,14 @@ on_silence(ngx_event_t *ev)
 }
 
 
-/* The header lines, as the client gets them. */
-static void
-add_lines(ngx_chat_ctx_t *ctx, chat_buf_t *lines)
+/* Entry 0: status and header lines, as the client gets them. */
+static ngx_int_t
+make_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
 {
-    chat_buf_t          type = { 0 };
-    ngx_http_request_t *r = ctx->request;
+    chat_rc_e             rc;
+    chat_buf_t            type = { 0 }, lines = { 0 };
+    ngx_http_request_t   *r = ctx->request;
+    chat_recording_head_t head;
 
     chat_buf_add(&type, chat_str(r->headers_out.content_type.data,
                                  r->headers_out.content_type.len));
@@ -383,25 +385,14 @@ add_lines(ngx_chat_ctx_t *ctx, chat_buf_t *lines)
     }
 
     if (type.len != 0) {
-        chat_recording_header(lines, chat_cstr("Content-Type"),
+        chat_recording_header(&lines, chat_cstr("Content-Type"),
                               chat_buf_str(&type));
     }
 
     chat_buf_free(&type);
-    ngx_chat_filter_lines(r, 0, lines);
-}
+    ngx_chat_filter_lines(r, 0, &lines);
 
-
-static ngx_int_t
-make_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
-{
-    chat_rc_e             rc;
-    chat_buf_t            lines = { 0 };
-    chat_recording_head_t head;
-
-    add_lines(ctx, &lines);
-
-    head.status = (uint32_t) ctx->request->headers_out.status;
+    head.status = (uint32_t) r->headers_out.status;
     head.message = ctx->body.rq.last_message.len <= CHAT_ID_MAX
                        ? ctx->body.rq.last_message
                        : chat_str(NULL, 0);
@@ -514,7 +505,7 @@ decide(ngx_chat_writer_t *writer)
         clear(writer);
     } else {
         store->join(store, &writer->op, &writer->key, facts.items, facts.count,
-                    writer->ttl);
+                    writer->ttl, NULL);
     }
 
     chat_arena_destroy(arena);
@@ -635,7 +626,7 @@ on_header(ngx_chat_ctx_t *ctx)
     chat_facts_init(&facts, ctx->kept);
     chat_facts_unrecorded(&facts);
     store->join(store, NULL, &key, facts.items, facts.count,
-                (uint32_t) ctx->conf->record_ttl);
+                (uint32_t) ctx->conf->record_ttl, NULL);
 }
 
 

@@ -161,6 +161,7 @@ void
 ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
 {
     size_t                     i, k, n;
+    ngx_uint_t                 indexes;
     chat_arena_t              *arena;
     chat_facts_t               facts;
     const chat_stream_facts_t *batch;
@@ -173,8 +174,15 @@ ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
         chat_facts_since(&facts, ngx_chat_now());
         chat_facts_append(&facts, batch->facts.items, batch->facts.count);
 
+        indexes = batch->facts.count != 0
+                  && chat_str_starts(batch->facts.items[0].field, "batch/");
+
         for (k = 0; k < batch->nkeys; k++) {
-            ngx_chat_put(ctx, &batch->keys[k], &facts);
+            if (indexes) {
+                ngx_chat_put_index(ctx, &batch->keys[k], &facts);
+            } else {
+                ngx_chat_put(ctx, &batch->keys[k], &facts);
+            }
         }
     }
 

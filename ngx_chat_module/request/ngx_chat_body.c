@@ -1,10 +1,13 @@
 /*
- * ngx_chat_body.c: the body of a request: reads it, parses it, frees it.
+ * ngx_chat_body.c: the body of a request: reads it, parses it, frees it, and
+ * finds conversation and tenant.
  *
  * The tree of a body is many times as large as the body. It has an arena of
  * its own, which ends while the request waits; the body is parsed again when
- * the request goes on. Promises: a body past its limit is never read into
- * memory.
+ * the request goes on. An empty tenant may be any client, so its batches get
+ * no name. A tenant that changes within a conversation, such as a renewed
+ * token, splits it; the log warns of both. Promises: a body past its limit is
+ * never read into memory.
  */
 
 #include <ngx_config.h>
@@ -13,19 +16,15 @@
 
 #include "request/ngx_chat_request.h"
 
+#define NGX_CHAT_TENANTS 1024
+#define NGX_CHAT_TENANT_PRINT 8 /* bytes of a digest: enough for a hint */
 
-/* 1 if the bytes of the buffers follow one another in memory. */
-static ngx_uint_t
-is_one_run(const ngx_chain_t *cl)
-{
-    for (/* void */; cl != NULL && ngx_buf_in_memory(cl->buf); cl = cl->next) {
-        if (cl->next != NULL && cl->next->buf->pos != cl->buf->last) {
-            return 0;
-        }
-    }
 
-    return cl == NULL;
-}
+/* Of two conversations with the same index it forgets the older one. */
+struct ngx_chat_tenants_s {
+    u_char conversation[NGX_CHAT_TENANTS][NGX_CHAT_TENANT_PRINT];
+    u_char tenant[NGX_CHAT_TENANTS][NGX_CHAT_TENANT_PRINT];
+};
 
 
 ngx_int_t
@@ -35,6 +34,7 @@ ngx_chat_read_body(ngx_http_request_t *r, size_t max, ngx_str_t *body)
     u_char      *p;
     ssize_t      n;
     ngx_buf_t   *b;
+    ngx_uint_t   is_one_run = 1;
     ngx_chain_t *cl;
 
     if (r->request_body == NULL || r->request_body->bufs == NULL) {
@@ -43,6 +43,9 @@ ngx_chat_read_body(ngx_http_request_t *r, size_t max, ngx_str_t *body)
 
     for (cl = r->request_body->bufs; cl != NULL; cl = cl->next) {
         len += ngx_buf_size(cl->buf);
+        is_one_run &=
+            ngx_buf_in_memory(cl->buf)
+            && (cl->next == NULL || cl->next->buf->pos == cl->buf->last);
     }
 
     if (len > (off_t) max) {
@@ -52,7 +55,7 @@ ngx_chat_read_body(ngx_http_request_t *r, size_t max, ngx_str_t *body)
     cl = r->request_body->bufs;
     body->len = (size_t) len;
 
-    if (is_one_run(cl)) {
+    if (is_one_run) {
         body->data = cl->buf->pos;
         return NGX_OK;
     }
@@ -167,6 +170,108 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
 }
 
 
+/* Warns if the conversation was last seen under another tenant. */
+static void
+note_tenant(ngx_chat_ctx_t *ctx, const ngx_str_t *scope)
+{
+    u_char             *conversation, *tenant;
+    chat_str_t          parts[2];
+    ngx_uint_t          index;
+    chat_digest_t       digest;
+    ngx_chat_tenants_t *seen;
+    ngx_chat_worker_t  *worker = ctx->worker;
+
+    if (ctx->scope.conversation.len == 0 || worker->tenants_warned) {
+        return;
+    }
+
+    if (worker->tenants == NULL) {
+        worker->tenants = ngx_pcalloc(ngx_cycle->pool, sizeof(*seen));
+        if (worker->tenants == NULL) {
+            return;
+        }
+    }
+
+    seen = worker->tenants;
+    parts[0] = chat_str(scope->data, scope->len);
+    parts[1] = ctx->scope.conversation;
+    chat_digest_parts(parts, 2, &digest);
+
+    index = (digest.bytes[30] << 8 | digest.bytes[31]) % NGX_CHAT_TENANTS;
+    conversation = seen->conversation[index];
+    tenant = seen->tenant[index];
+
+    if (ngx_memcmp(conversation, digest.bytes, NGX_CHAT_TENANT_PRINT) == 0
+        && ngx_memcmp(tenant, ctx->scope.tenant.bytes, NGX_CHAT_TENANT_PRINT)
+               != 0)
+    {
+        worker->tenants_warned = 1;
+        ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
+                      "chat: a conversation has two tenants and is split: if "
+                      "\"chat_tenant\" is a renewed token, use the user that "
+                      "it identifies");
+    }
+
+    ngx_memcpy(conversation, digest.bytes, NGX_CHAT_TENANT_PRINT);
+    ngx_memcpy(tenant, ctx->scope.tenant.bytes, NGX_CHAT_TENANT_PRINT);
+}
+
+
+ngx_int_t
+ngx_chat_tenant(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
+                ngx_str_t *scope, chat_digest_t *tenant)
+{
+    ngx_str_t  value;
+    chat_str_t parts[2];
+
+    if (ngx_chat_value(r, conf->tenant, &value) != NGX_OK
+        || ngx_chat_value(r, conf->scope, scope) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    parts[0] = chat_str(scope->data, scope->len);
+    parts[1] = chat_str(value.data, value.len);
+    chat_digest_parts(parts, 2, tenant);
+
+    return value.len != 0 ? NGX_OK : NGX_DECLINED;
+}
+
+
+/*
+ * Fills in the tenant of ctx->scope; its conversation is already set. Warns,
+ * once per worker, of an empty tenant, and of a conversation that an earlier
+ * request sent under another tenant. NGX_ERROR: no memory.
+ */
+static ngx_int_t
+find_tenant(ngx_chat_ctx_t *ctx)
+{
+    ngx_int_t          rc;
+    ngx_str_t          scope;
+    ngx_chat_worker_t *worker = ctx->worker;
+
+    rc = ngx_chat_tenant(ctx->request, ctx->conf, &scope, &ctx->scope.tenant);
+
+    if (rc == NGX_OK) {
+        note_tenant(ctx, &scope);
+
+    } else if (rc == NGX_DECLINED) {
+        ctx->scope.anonymous = 1;
+        rc = NGX_OK;
+
+        if (!worker->anonymous_warned) {
+            worker->anonymous_warned = 1;
+            ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
+                          "chat: the tenant of a request is empty, its "
+                          "conversation is not managed: set \"chat_tenant\", "
+                          "for example \"chat_tenant $cookie_session\"");
+        }
+    }
+
+    return rc;
+}
+
+
 /*
  * Finds conversation and tenant, which all names of the request begin with.
  * NGX_ERROR, with ctx->act.reason: it has none, or no memory.
@@ -205,7 +310,7 @@ find_scope(ngx_chat_ctx_t *ctx)
         return NGX_ERROR;
     }
 
-    return ngx_chat_tenant_find(ctx);
+    return find_tenant(ctx);
 }
 
 

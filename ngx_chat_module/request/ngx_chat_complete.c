@@ -155,64 +155,47 @@ ngx_chat_keep_facts(chat_facts_t *kept, const chat_fact_t *facts, size_t n)
 }
 
 
-/* The merged body in place of the one that was read. */
+/* Puts the merged body in place of the one that was read. */
 static ngx_int_t
-replace_body(ngx_chat_ctx_t *ctx, chat_str_t text)
+merge_body(ngx_chat_ctx_t *ctx)
 {
     u_char             *p;
+    chat_rc_e           rc;
     ngx_buf_t          *b;
+    chat_buf_t          out = { 0 };
     ngx_chain_t        *cl;
     ngx_http_request_t *r = ctx->request;
 
-    b = ngx_create_temp_buf(r->pool, text.len);
+    rc = chat_merge(ctx->dialect, &ctx->body.doc, &ctx->body.rq,
+                    &ctx->body.results, &out);
+
+    b = rc == CHAT_OK ? ngx_create_temp_buf(r->pool, out.len) : NULL;
     cl = ngx_alloc_chain_link(r->pool);
     p = ngx_pnalloc(r->pool, NGX_OFF_T_LEN);
+
     if (b == NULL || cl == NULL || p == NULL) {
-        return NGX_ERROR;
+        chat_buf_free(&out);
+        return rc == CHAT_BAD ? NGX_DECLINED : NGX_ERROR;
     }
 
-    b->last = ngx_cpymem(b->last, text.data, text.len);
+    b->last = ngx_cpymem(b->last, out.data, out.len);
     b->last_buf = 1;
-    ctx->body.merged = chat_str(b->pos, text.len);
+    ctx->body.merged = chat_str(b->pos, out.len);
     cl->buf = b;
     cl->next = NULL;
 
     r->request_body->bufs = cl;
     r->request_body->temp_file = NULL;
-    r->headers_in.content_length_n = (off_t) text.len;
+    r->headers_in.content_length_n = (off_t) out.len;
     r->headers_in.chunked = 0;
 
     if (r->headers_in.content_length != NULL) {
         r->headers_in.content_length->value.data = p;
         r->headers_in.content_length->value.len =
-            ngx_sprintf(p, "%O", (off_t) text.len) - p;
+            ngx_sprintf(p, "%O", (off_t) out.len) - p;
     }
 
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-merge_body(ngx_chat_ctx_t *ctx)
-{
-    chat_rc_e  rc;
-    ngx_int_t  result;
-    chat_buf_t out;
-
-    ngx_memzero(&out, sizeof(out));
-
-    rc = chat_merge(ctx->dialect, &ctx->body.doc, &ctx->body.rq,
-                    &ctx->body.results, &out);
-
-    result = rc == CHAT_OK    ? replace_body(ctx, chat_buf_str(&out))
-             : rc == CHAT_BAD ? NGX_DECLINED
-                              : NGX_ERROR;
     chat_buf_free(&out);
-
-    if (result != NGX_OK) {
-        return result;
-    }
-
     ngx_chat_metrics_merged(ctx, ctx->body.results.count
                                      + ctx->body.results.ndecided);
     return ngx_chat_answer_inject(ctx);

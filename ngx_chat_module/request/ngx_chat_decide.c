@@ -55,12 +55,7 @@ ask(ngx_chat_ctx_t *ctx, const chat_key_t *key, const chat_facts_t *facts,
     chat_store_watch_t *watch, ngx_chat_ask_pt done)
 {
     ngx_chat_decide_ask(ctx);
-
-    if (watch != NULL) {
-        ngx_chat_ask_watch(ctx, &ctx->barrier.ask, watch, key, facts, done);
-    } else {
-        ngx_chat_ask(ctx, &ctx->barrier.ask, key, facts, done);
-    }
+    ngx_chat_ask(ctx, &ctx->barrier.ask, watch, key, facts, done);
 }
 
 
@@ -73,17 +68,16 @@ ngx_chat_decide_refuse(ngx_chat_ctx_t *ctx)
 
     if (ctx->wait.held && ctx->dialect->one_by_one) {
         ctx->act.reply = chat_gate_incomplete(ctx->dialect);
-        act(ctx, CHAT_ACT_REPLY,
-            full ? CHAT_REASON_BOUNCED_STORE_FULL
-                 : CHAT_REASON_BOUNCED_STORE_UNAVAILABLE);
-
+        ctx->act.reason = full ? CHAT_REASON_BOUNCED_STORE_FULL
+                               : CHAT_REASON_BOUNCED_STORE_UNAVAILABLE;
     } else {
         ctx->act.reply =
             full ? CHAT_REPLY_STORE_FULL : CHAT_REPLY_STORE_UNAVAILABLE;
-        act(ctx, CHAT_ACT_REPLY,
-            full ? CHAT_REASON_REFUSED_STORE_FULL
-                 : CHAT_REASON_REFUSED_STORE_UNAVAILABLE);
+        ctx->act.reason = full ? CHAT_REASON_REFUSED_STORE_FULL
+                               : CHAT_REASON_REFUSED_STORE_UNAVAILABLE;
     }
+
+    act(ctx, CHAT_ACT_REPLY, ctx->act.reason);
 }
 
 
@@ -218,18 +212,30 @@ ngx_chat_decide_index(ngx_chat_ctx_t *ctx)
 
     chat_facts_init(&facts, ctx->barrier.look);
     chat_facts_batch(&facts, ctx->barrier.since, &recorded);
-    ngx_chat_put(ctx, &key, &facts);
+    ngx_chat_put_index(ctx, &key, &facts);
+}
+
+
+ngx_uint_t
+ngx_chat_decide_later(ngx_chat_ctx_t *ctx, void (*poll)(ngx_chat_ctx_t *ctx))
+{
+    static const ngx_msec_t pauses[] = { 5, 15, 40, 140 };
+
+    if (ctx->worker->store->flush == NULL
+        || ctx->barrier.polls == sizeof(pauses) / sizeof(pauses[0]))
+    {
+        return 0;
+    }
+
+    ngx_chat_timer(ctx, &ctx->wait.timer, pauses[ctx->barrier.polls++], poll);
+    return 1;
 }
 
 
 static void
-on_poll(ngx_event_t *ev)
+find_anew(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_ctx_t   *ctx = ev->data;
-    chat_question_t  *q = &ctx->barrier.q;
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
+    chat_question_t *q = &ctx->barrier.q;
 
     ctx->barrier.known = NULL;
     ctx->barrier.nknown = 0;
@@ -238,54 +244,24 @@ on_poll(ngx_event_t *ev)
     ngx_memzero(&q->seen, sizeof(q->seen));
     (void) name_batch(ctx); /* it has succeeded before */
     find_batch(ctx);
-
-    ngx_http_run_posted_requests(c);
-}
-
-
-ngx_msec_t
-ngx_chat_decide_pause(const chat_store_t *store, ngx_uint_t *polls)
-{
-    static const ngx_msec_t pauses[] = { 5, 15, 40, 140 };
-
-    if (store->flush == NULL || *polls == sizeof(pauses) / sizeof(pauses[0])) {
-        return 0;
-    }
-
-    return pauses[(*polls)++];
 }
 
 
 ngx_uint_t
 ngx_chat_decide_poll(ngx_chat_ctx_t *ctx)
 {
-    ngx_msec_t pause;
-
-    if (!ctx->barrier.q.chained || ctx->barrier.watching) {
-        return 0;
-    }
-
-    pause = ngx_chat_decide_pause(ctx->worker->store, &ctx->barrier.polls);
-    if (pause == 0) {
-        return 0;
-    }
-
-    ctx->wait.timer.handler = on_poll;
-    ctx->wait.timer.data = ctx;
-    ctx->wait.timer.log = ctx->request->connection->log;
-    ngx_add_timer(&ctx->wait.timer, pause);
-    return 1;
+    return ctx->barrier.q.chained && !ctx->barrier.watching
+           && ngx_chat_decide_later(ctx, find_anew);
 }
 
 
 /* The first look. */
 
 /*
- * The question of a request that answers a step. NGX_DECLINED: not managed;
- * NGX_ABORT: the step has too many calls; NGX_ERROR: a result has too many
- * values.
+ * The question of a request that answers a step. CHAT_DECLINED: not managed;
+ * CHAT_LIMIT: the step has too many calls; else a result has too many values.
  */
-static ngx_int_t
+static chat_rc_e
 question(ngx_chat_ctx_t *ctx)
 {
     u_char          *end;
@@ -294,7 +270,7 @@ question(ngx_chat_ctx_t *ctx)
 
     if (name_batch(ctx) != CHAT_OK) {
         ctx->managed = 0;
-        return NGX_DECLINED;
+        return CHAT_DECLINED;
     }
 
     rc = chat_transcript_digest(ctx->dialect->form, &ctx->body.doc,
@@ -310,9 +286,7 @@ question(ngx_chat_ctx_t *ctx)
     }
 
     if (rc != CHAT_OK) {
-        return rc == CHAT_LIMIT      ? NGX_ABORT
-               : rc == CHAT_DECLINED ? NGX_DECLINED
-                                     : NGX_ERROR;
+        return rc;
     }
 
     end = ngx_sprintf(ctx->barrier.id, "%ui", ctx->worker->serial++);
@@ -321,7 +295,7 @@ question(ngx_chat_ctx_t *ctx)
     q->now = ngx_chat_now();
     q->retry = (unsigned) ctx->headers.retry;
     ngx_memcpy(q->retry_key, ctx->headers.retry_key, 16);
-    return NGX_OK;
+    return CHAT_OK;
 }
 
 
@@ -455,7 +429,6 @@ on_index(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts, size_t n)
         ngx_chat_decide_failed(ctx, rc);
 
     } else if (chat_batch_newest(facts, n, &recorded) == CHAT_OK) {
-        ngx_chat_store_trim(ctx->worker->store, key, facts, n);
         key->name = recorded.names[0];
         join_batch(ctx);
 
@@ -488,26 +461,26 @@ find_batch(ngx_chat_ctx_t *ctx)
 static void
 begin(ngx_chat_ctx_t *ctx, ngx_uint_t connected)
 {
-    ngx_int_t rc = NGX_DECLINED;
+    chat_rc_e rc = CHAT_DECLINED;
     chat_class_e class = ctx->body.rq.class;
 
     if (class == CHAT_CLASS_REGENERATE) {
-        rc = name_batch(ctx) == CHAT_OK ? NGX_OK : NGX_DECLINED;
+        rc = name_batch(ctx) == CHAT_OK ? CHAT_OK : CHAT_DECLINED;
 
     } else if (connected ? ctx->body.rq.answers
                          : class == CHAT_CLASS_CONTINUATION) {
         rc = question(ctx);
     }
 
-    if (rc == NGX_ABORT || rc == NGX_ERROR) {
+    if (rc != CHAT_OK && rc != CHAT_DECLINED) {
         act(ctx, CHAT_ACT_PASS,
-            rc == NGX_ABORT ? CHAT_REASON_REFUSED_CALLS_LIMIT
-                            : CHAT_REASON_REFUSED_VALUES_LIMIT);
+            rc == CHAT_LIMIT ? CHAT_REASON_REFUSED_CALLS_LIMIT
+                             : CHAT_REASON_REFUSED_VALUES_LIMIT);
 
     } else if (!connected) {
         ngx_chat_decide_failed(ctx, CHAT_ERROR);
 
-    } else if (rc == NGX_OK) {
+    } else if (rc == CHAT_OK) {
         find_batch(ctx);
 
     } else if (class == CHAT_CLASS_FRESH) {

@@ -7,6 +7,8 @@
  * the batch once, and after a change one look at the store serves them all.
  * The timer is never cancelable, so that an exiting worker does not drop its
  * clients; a watchdog shortens the bounds when the worker is to exit.
+ * A tenant's share is a quarter of the limits held= and held_bytes=. It may
+ * have more while no other tenant needs it; then its oldest requests end.
  * Promises: a member may end, or free other members, during a look.
  */
 
@@ -14,6 +16,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "base/ngx_chat_share.h"
 #include "metrics/ngx_chat_metrics.h"
 #include "record/ngx_chat_index.h"
 #include "request/ngx_chat_request.h"
@@ -26,6 +29,8 @@
 #define NGX_CHAT_HOLD_EXITING 60000
 #define NGX_CHAT_WATCH_EXIT 500
 #define NGX_CHAT_HOLD_ASKING 20 /* ms: the store will have answered */
+#define NGX_CHAT_QUOTA_SHARE 4
+#define NGX_CHAT_QUOTA_HOLD (12 * 1024) /* bytes, beside the body */
 
 struct ngx_chat_group_s {
     ngx_rbtree_node_t  node; /* key: the beginning of the batch's name */
@@ -41,8 +46,152 @@ struct ngx_chat_group_s {
 };
 
 
+/* A tenant with requests that wait. */
+typedef struct {
+    ngx_chat_share_t count; /* first */
+    ngx_chat_share_t bytes;
+    ngx_queue_t      holds; /* contexts, the oldest first */
+} ngx_chat_holder_t;
+
+struct ngx_chat_quota_s {
+    ngx_chat_shares_t counts;
+    ngx_chat_shares_t bytes;
+    size_t            count; /* of all tenants */
+    size_t            size;
+};
+
+
 static void look(chat_store_watch_t *watch);
-static void on_timer(ngx_event_t *ev);
+static void on_timer(ngx_chat_ctx_t *ctx);
+
+
+static ngx_chat_holder_t *
+find_holder(ngx_chat_ctx_t *ctx)
+{
+    return (ngx_chat_holder_t *) ngx_chat_shares_find(
+        &ctx->worker->quota->counts, ctx->barrier.q.key.tenant);
+}
+
+
+static void
+set_used(ngx_chat_quota_t *quota, ngx_chat_holder_t *holder, size_t count,
+         size_t bytes)
+{
+    quota->count += count - holder->count.used;
+    quota->size += bytes - holder->bytes.used;
+    ngx_chat_shares_set(&quota->counts, &holder->count, count);
+    ngx_chat_shares_set(&quota->bytes, &holder->bytes, bytes);
+}
+
+
+static void
+enter_quota(ngx_chat_ctx_t *ctx)
+{
+    uint64_t           tenant = ctx->barrier.q.key.tenant;
+    ngx_chat_quota_t  *quota = ctx->worker->quota;
+    ngx_chat_holder_t *holder = find_holder(ctx);
+
+    if (holder == NULL) {
+        holder = ngx_calloc(sizeof(*holder), ctx->request->connection->log);
+        if (holder == NULL) {
+            return; /* it waits, and is not counted */
+        }
+
+        ngx_queue_init(&holder->holds);
+        ngx_chat_shares_insert(&quota->counts, &holder->count, tenant);
+        ngx_chat_shares_insert(&quota->bytes, &holder->bytes, tenant);
+    }
+
+    ctx->wait.counted = 1;
+    ctx->wait.weight = ctx->body.text.len + NGX_CHAT_QUOTA_HOLD;
+    ngx_queue_insert_tail(&holder->holds, &ctx->wait.tenant);
+    set_used(quota, holder, holder->count.used + 1,
+             holder->bytes.used + ctx->wait.weight);
+}
+
+
+static void
+leave_quota(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_quota_t  *quota = ctx->worker->quota;
+    ngx_chat_holder_t *holder;
+
+    if (!ctx->wait.counted) {
+        return;
+    }
+
+    ctx->wait.counted = 0;
+    holder = find_holder(ctx);
+    ngx_queue_remove(&ctx->wait.tenant);
+    set_used(quota, holder, holder->count.used - 1,
+             holder->bytes.used - ctx->wait.weight);
+
+    if (holder->count.used == 0) {
+        ngx_chat_shares_remove(&quota->counts, &holder->count);
+        ngx_chat_shares_remove(&quota->bytes, &holder->bytes);
+        ngx_free(holder);
+    }
+}
+
+
+/* The oldest request of the tenant that has most, if that may lose it. */
+static ngx_chat_ctx_t *
+oldest_of_largest(ngx_chat_ctx_t *ctx, ngx_chat_shares_t *shares,
+                  size_t offset, size_t share)
+{
+    ngx_chat_share_t  *largest = ngx_chat_shares_largest(shares);
+    ngx_chat_holder_t *holder;
+
+    if (largest == NULL || largest->used <= share
+        || largest->node.key == (ngx_rbtree_key_t) ctx->barrier.q.key.tenant)
+    {
+        return NULL;
+    }
+
+    holder = (ngx_chat_holder_t *) ((u_char *) largest - offset);
+    return ngx_queue_data(ngx_queue_head(&holder->holds), ngx_chat_ctx_t,
+                          wait.tenant);
+}
+
+
+/*
+ * NGX_OK: one more request may wait; NGX_DECLINED: *limit keeps it from that;
+ * NGX_AGAIN: *oldest has to leave in its place.
+ */
+static ngx_int_t
+find_room(ngx_chat_ctx_t *ctx, chat_reason_e *limit, ngx_chat_ctx_t **oldest)
+{
+    size_t             weight = ctx->body.text.len + NGX_CHAT_QUOTA_HOLD;
+    size_t             count = (size_t) ctx->conf->max_held;
+    size_t             bytes = ctx->conf->max_held_bytes;
+    ngx_chat_quota_t  *quota = ctx->worker->quota;
+    ngx_chat_holder_t *own = find_holder(ctx);
+
+    *oldest = NULL;
+
+    if (quota->count >= count) {
+        *limit = CHAT_REASON_REFUSED_HELD_LIMIT;
+        count /= NGX_CHAT_QUOTA_SHARE;
+
+        if (own == NULL || own->count.used < count) {
+            *oldest = oldest_of_largest(ctx, &quota->counts, 0, count);
+        }
+
+    } else if (quota->size + weight > bytes) {
+        *limit = CHAT_REASON_REFUSED_HELD_BYTES_LIMIT;
+        bytes /= NGX_CHAT_QUOTA_SHARE;
+
+        if ((own != NULL ? own->bytes.used : 0) + weight <= bytes) {
+            *oldest = oldest_of_largest(
+                ctx, &quota->bytes, offsetof(ngx_chat_holder_t, bytes), bytes);
+        }
+
+    } else {
+        return NGX_OK;
+    }
+
+    return *oldest != NULL ? NGX_AGAIN : NGX_DECLINED;
+}
 
 
 static ngx_chat_group_t *
@@ -163,13 +312,8 @@ look(chat_store_watch_t *watch)
     group->op.done = on_look;
     group->op.data = group;
 
-    if (watch->store == NULL) {
-        store->watch(store, watch, &group->op, &group->key, NULL, 0,
-                     group->worker->ttl);
-    } else {
-        store->join(store, &group->op, &group->key, NULL, 0,
-                    group->worker->ttl);
-    }
+    store->join(store, &group->op, &group->key, NULL, 0, group->worker->ttl,
+                watch->store == NULL ? watch : NULL);
 }
 
 
@@ -237,7 +381,7 @@ ngx_chat_watch_end(ngx_chat_ctx_t *ctx)
     }
 
     ngx_chat_ask_cancel(&ctx->barrier.ask);
-    ngx_chat_quota_leave(ctx);
+    leave_quota(ctx);
 
     if (group != NULL) {
         ctx->barrier.group = NULL;
@@ -246,8 +390,8 @@ ngx_chat_watch_end(ngx_chat_ctx_t *ctx)
         group_check(group);
     }
 
-    if (ctx->wait.timer.timer_set && !ctx->wait.held) {
-        ngx_del_timer(&ctx->wait.timer);
+    if (!ctx->wait.held) {
+        ngx_chat_timer_stop(&ctx->wait.timer);
     }
 
     for (i = 0; i < ctx->payloads.count; i++) {
@@ -326,7 +470,7 @@ arm(ngx_chat_ctx_t *ctx)
         next = left <= 0 ? 1 : ngx_min(next, (ngx_msec_t) left);
     }
 
-    ngx_add_timer(&ctx->wait.timer, ngx_max(next, 1));
+    ngx_chat_timer(ctx, &ctx->wait.timer, ngx_max(next, 1), on_timer);
 }
 
 
@@ -340,14 +484,11 @@ begin(ngx_chat_ctx_t *ctx)
 
     ctx->wait.held = 1;
     ctx->wait.started = ngx_current_msec;
-    ctx->wait.timer.handler = on_timer;
-    ctx->wait.timer.data = ctx;
-    ctx->wait.timer.log = c->log;
 
     ngx_queue_insert_tail(&worker->holds, &ctx->wait.queue);
 
     if (ctx->barrier.group != NULL) {
-        ngx_chat_quota_enter(ctx);
+        enter_quota(ctx);
     }
 
     if (worker->held++ == 0 && !worker->watchdog.timer_set) {
@@ -409,7 +550,7 @@ ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
         shorten(ctx, exit_bound());
     }
 
-    if (first || !ctx->wait.timer.timer_set) {
+    if (first || !ctx->wait.timer.event.timer_set) {
         arm(ctx);
     }
 
@@ -424,7 +565,7 @@ void
 ngx_chat_hold_end(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_metrics_unlist(ctx);
-    ngx_chat_quota_leave(ctx);
+    leave_quota(ctx);
     ctx->wait.yields = 0;
 
     if (!ctx->wait.held) {
@@ -436,21 +577,14 @@ ngx_chat_hold_end(ngx_chat_ctx_t *ctx)
     ngx_queue_remove(&ctx->wait.queue);
     ctx->worker->held--;
     ngx_chat_metrics_unheld(ctx);
-
-    if (ctx->wait.timer.timer_set) {
-        ngx_del_timer(&ctx->wait.timer);
-    }
+    ngx_chat_timer_stop(&ctx->wait.timer);
 }
 
 
 static void
-on_timer(ngx_event_t *ev)
+on_timer(ngx_chat_ctx_t *ctx)
 {
-    ngx_int_t         rc = NGX_OK;
-    ngx_chat_ctx_t   *ctx = ev->data;
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
+    ngx_int_t rc = NGX_OK;
 
     if (ctx->wait.bound != 0
         && (ngx_msec_int_t) (ctx->wait.bound - ngx_current_msec) <= 0)
@@ -458,12 +592,12 @@ on_timer(ngx_event_t *ev)
         if (ngx_chat_ask_is_due(&ctx->barrier.ask)
             || ctx->state == NGX_CHAT_ASKING) {
             /* it may have claimed by now: the reply of the store decides */
-            ngx_add_timer(ev, NGX_CHAT_HOLD_ASKING);
+            ngx_chat_timer(ctx, &ctx->wait.timer, NGX_CHAT_HOLD_ASKING,
+                           on_timer);
             return;
         }
 
         ctx->step(ctx, NGX_CHAT_EVENT_TIMEOUT);
-        ngx_http_run_posted_requests(c);
         return;
     }
 
@@ -483,8 +617,6 @@ on_timer(ngx_event_t *ev)
     if (rc == NGX_ERROR) {
         ngx_http_finalize_request(ctx->request, NGX_ERROR);
     }
-
-    ngx_http_run_posted_requests(c);
 }
 
 
@@ -518,6 +650,13 @@ on_watchdog(ngx_event_t *ev)
 ngx_int_t
 ngx_chat_hold_init(ngx_chat_worker_t *worker, ngx_cycle_t *cycle)
 {
+    worker->quota = ngx_pcalloc(cycle->pool, sizeof(ngx_chat_quota_t));
+    if (worker->quota == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_chat_shares_init(&worker->quota->counts);
+    ngx_chat_shares_init(&worker->quota->bytes);
     ngx_queue_init(&worker->holds);
     ngx_rbtree_init(&worker->groups, &worker->groups_sentinel,
                     ngx_rbtree_insert_value);
@@ -527,7 +666,7 @@ ngx_chat_hold_init(ngx_chat_worker_t *worker, ngx_cycle_t *cycle)
     worker->watchdog.data = worker;
     worker->watchdog.log = cycle->log;
     worker->watchdog.cancelable = 1;
-    return ngx_chat_quota_init(worker, cycle);
+    return NGX_OK;
 }
 
 
@@ -545,12 +684,12 @@ ngx_chat_hold_limit(ngx_chat_ctx_t *ctx, chat_reason_e *limit)
         return 1;
     }
 
-    while ((rc = ngx_chat_quota_room(ctx, limit, &oldest)) == NGX_AGAIN) {
+    while ((rc = find_room(ctx, limit, &oldest)) == NGX_AGAIN) {
         /* ends soon as at its bound, and no longer counts */
         oldest->wait.yields = *limit == CHAT_REASON_REFUSED_HELD_LIMIT
                                   ? CHAT_REASON_BOUNCED_HELD_LIMIT
                                   : CHAT_REASON_BOUNCED_HELD_BYTES_LIMIT;
-        ngx_chat_quota_leave(oldest);
+        leave_quota(oldest);
         shorten(oldest, 0);
         arm(oldest);
     }

@@ -413,23 +413,6 @@ wait_for_change(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Follows the answer of another request, if that is recorded. */
-static void
-follow(ngx_chat_ctx_t *ctx)
-{
-    if ((!ctx->wait.held
-         && ctx->worker->held >= (ngx_uint_t) ctx->conf->max_held)
-        || ngx_chat_follow(ctx, (ngx_uint_t) ctx->act.late) != NGX_OK)
-    {
-        step(ctx, NGX_CHAT_EVENT_UNRECORDED);
-        return;
-    }
-
-    ngx_chat_hold(ctx, 0);
-    ngx_chat_follow_look(ctx);
-}
-
-
 static void
 reply(ngx_chat_ctx_t *ctx)
 {
@@ -491,31 +474,22 @@ perform(ngx_chat_ctx_t *ctx)
 
     case CHAT_ACT_FOLLOW:
         ngx_chat_watch_end(ctx);
-        follow(ctx);
+
+        if ((ctx->wait.held
+             || ctx->worker->held < (ngx_uint_t) ctx->conf->max_held)
+            && ngx_chat_follow(ctx, (ngx_uint_t) ctx->act.late) == NGX_OK)
+        {
+            ngx_chat_hold(ctx, 0);
+            ngx_chat_follow_look(ctx);
+        } else {
+            step(ctx, NGX_CHAT_EVENT_UNRECORDED);
+        }
+
         return;
 
     case CHAT_ACT_REPLY:
         ngx_chat_watch_end(ctx);
         reply(ctx);
-    }
-}
-
-
-/* The payloads for the last action were fetched; payloads.rc says how. */
-static void
-on_payloads(ngx_chat_ctx_t *ctx)
-{
-    switch (ctx->act.action) {
-    case CHAT_ACT_GO:
-        on_completed(ctx, ctx->payloads.rc);
-        return;
-
-    case CHAT_ACT_FOLLOW:
-        ngx_chat_follow_start(ctx, ctx->payloads.rc);
-        return;
-
-    default:
-        ngx_chat_reply(ctx, ctx->act.reply, ctx->act.reason);
     }
 }
 
@@ -539,7 +513,14 @@ step(ngx_chat_ctx_t *ctx, ngx_chat_event_e event)
         return;
 
     case NGX_CHAT_EVENT_PAYLOADS:
-        on_payloads(ctx);
+        if (ctx->act.action == CHAT_ACT_GO) {
+            on_completed(ctx, ctx->payloads.rc);
+        } else if (ctx->act.action == CHAT_ACT_FOLLOW) {
+            ngx_chat_follow_start(ctx, ctx->payloads.rc);
+        } else {
+            ngx_chat_reply(ctx, ctx->act.reply, ctx->act.reason);
+        }
+
         return;
 
     case NGX_CHAT_EVENT_HEAD:

@@ -51,13 +51,23 @@ ngx_int_t ngx_chat_body_parse(ngx_chat_ctx_t *ctx);
 /* Frees the tree of a body; what reading the answer needs is copied. */
 void ngx_chat_body_free_tree(ngx_chat_ctx_t *ctx);
 
+/*
+ * The value of the scope, and the digest of scope and tenant that every name
+ * of the request begins with.
+ * NGX_DECLINED: the tenant is empty; NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_chat_tenant(ngx_http_request_t        *r,
+                          const ngx_chat_loc_conf_t *conf, ngx_str_t *scope,
+                          chat_digest_t *tenant);
+
 /* ngx_chat_decide.c */
 
 /*
- * The ms until the next look, at which a remote store may show what another
- * worker has joined; counts in *polls. 0: no further look.
+ * Calls poll() after a pause, when a remote store may show what another worker
+ * has joined. 0: there were enough polls.
  */
-ngx_msec_t ngx_chat_decide_pause(const chat_store_t *store, ngx_uint_t *polls);
+ngx_uint_t ngx_chat_decide_later(ngx_chat_ctx_t *ctx,
+                                 void (*poll)(ngx_chat_ctx_t *ctx));
 
 /*
  * These set ctx->act and report DECIDED, at once or later, or let the request
@@ -99,24 +109,6 @@ ngx_uint_t ngx_chat_decide_poll(ngx_chat_ctx_t *ctx);
  */
 void ngx_chat_decide_index(ngx_chat_ctx_t *ctx);
 
-/* ngx_chat_tenant.c */
-
-/*
- * The value of the scope, and the digest of scope and tenant that every name
- * of the request begins with.
- * NGX_DECLINED: the tenant is empty; NGX_ERROR: no memory.
- */
-ngx_int_t ngx_chat_tenant(ngx_http_request_t        *r,
-                          const ngx_chat_loc_conf_t *conf, ngx_str_t *scope,
-                          chat_digest_t *tenant);
-
-/*
- * Fills in the tenant of ctx->scope; its conversation is already set. Warns,
- * once per worker, of an empty tenant, and of a conversation that an earlier
- * request sent under another tenant. NGX_ERROR: no memory.
- */
-ngx_int_t ngx_chat_tenant_find(ngx_chat_ctx_t *ctx);
-
 /* ngx_chat_complete.c */
 
 /*
@@ -154,21 +146,6 @@ void ngx_chat_watch_look(ngx_chat_ctx_t *ctx);
 
 /* Ends all queries and watches; safe at any time. */
 void ngx_chat_watch_end(ngx_chat_ctx_t *ctx);
-
-/* ngx_chat_quota.c */
-
-ngx_int_t ngx_chat_quota_init(ngx_chat_worker_t *worker, ngx_cycle_t *cycle);
-
-/*
- * NGX_OK: one more request may wait; NGX_DECLINED: *limit keeps it from that;
- * NGX_AGAIN: *oldest has to leave in its place, ask again then.
- */
-ngx_int_t ngx_chat_quota_room(ngx_chat_ctx_t *ctx, chat_reason_e *limit,
-                              ngx_chat_ctx_t **oldest);
-
-/* The request waits, and does not any more (also where it never did). */
-void ngx_chat_quota_enter(ngx_chat_ctx_t *ctx);
-void ngx_chat_quota_leave(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_attempt.c */
 

@@ -172,7 +172,7 @@ check_followers(ngx_chat_ctx_t *ctx)
     }
 
     ctx->recorder->key(ctx, &key);
-    ngx_chat_ask(ctx, &orphan->ask, &key, NULL, on_asked);
+    ngx_chat_ask(ctx, &orphan->ask, NULL, &key, NULL, on_asked);
 }
 
 

@@ -55,53 +55,7 @@ ngx_chat_put(ngx_chat_ctx_t *ctx, const chat_key_t *key,
         ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ctx->request->connection->log, 0,
                        "chat store put: facts %uz", facts->count);
         store->join(store, NULL, key, facts->items, facts->count,
-                    ctx->worker->ttl);
-    }
-}
-
-
-void
-ngx_chat_ask(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask, const chat_key_t *key,
-             const chat_facts_t *facts, ngx_chat_ask_pt done)
-{
-    size_t        n = facts ? facts->count : 0;
-    chat_store_t *store = ctx->worker->store;
-
-    store->join(store, ngx_chat_ask_op(ctx, ask, done, "join", n), key,
-                facts ? facts->items : NULL, n, ctx->worker->ttl);
-}
-
-
-void
-ngx_chat_ask_watch(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
-                   chat_store_watch_t *watch, const chat_key_t *key,
-                   const chat_facts_t *facts, ngx_chat_ask_pt done)
-{
-    size_t        n = facts ? facts->count : 0;
-    chat_store_t *store = ctx->worker->store;
-
-    store->watch(store, watch, ngx_chat_ask_op(ctx, ask, done, "watch", n),
-                 key, facts ? facts->items : NULL, n, ctx->worker->ttl);
-}
-
-
-void
-ngx_chat_ask_payloads(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
-                      const chat_key_t *key, const chat_str_t *fields,
-                      size_t n, ngx_chat_ask_pt done)
-{
-    chat_store_t *store = ctx->worker->store;
-
-    store->payloads(store, ngx_chat_ask_op(ctx, ask, done, "payloads", n), key,
-                    fields, n);
-}
-
-
-void
-ngx_chat_ask_cancel(ngx_chat_ask_t *ask)
-{
-    if (ask->op.store != NULL) {
-        ask->op.store->cancel(&ask->op);
+                    ctx->worker->ttl, NULL);
     }
 }
 
@@ -129,4 +83,69 @@ ngx_chat_store_trim(chat_store_t *store, const chat_key_t *key,
     }
 
     chat_arena_destroy(scratch);
+}
+
+
+static void
+on_index(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
+{
+    ngx_chat_worker_t *worker = op->data;
+
+    if (rc == CHAT_OK) {
+        ngx_chat_store_trim(worker->store, &worker->trimmed, facts, n);
+    }
+}
+
+
+void
+ngx_chat_put_index(ngx_chat_ctx_t *ctx, const chat_key_t *key,
+                   const chat_facts_t *facts)
+{
+    ngx_chat_worker_t *worker = ctx->worker;
+
+    ngx_chat_put(ctx, key, facts);
+
+    if (worker->store != NULL && worker->trim.store == NULL) {
+        worker->trimmed = *key;
+        worker->trim.done = on_index;
+        worker->trim.data = worker;
+        worker->store->join(worker->store, &worker->trim, key, NULL, 0,
+                            worker->ttl, NULL);
+    }
+}
+
+
+void
+ngx_chat_ask(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
+             chat_store_watch_t *watch, const chat_key_t *key,
+             const chat_facts_t *facts, ngx_chat_ask_pt done)
+{
+    size_t           n = facts ? facts->count : 0;
+    chat_store_t    *store = ctx->worker->store;
+    chat_store_op_t *op;
+
+    op = ngx_chat_ask_op(ctx, ask, done, watch ? "watch" : "join", n);
+    store->join(store, op, key, facts ? facts->items : NULL, n,
+                ctx->worker->ttl, watch);
+}
+
+
+void
+ngx_chat_ask_payloads(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
+                      const chat_key_t *key, const chat_str_t *fields,
+                      size_t n, ngx_chat_ask_pt done)
+{
+    chat_store_t *store = ctx->worker->store;
+
+    store->payloads(store, ngx_chat_ask_op(ctx, ask, done, "payloads", n), key,
+                    fields, n);
+}
+
+
+void
+ngx_chat_ask_cancel(ngx_chat_ask_t *ask)
+{
+    if (ask->op.store != NULL) {
+        ask->op.store->cancel(&ask->op);
+    }
 }

@@ -26,17 +26,14 @@ void ngx_chat_put(ngx_chat_ctx_t *ctx, const chat_key_t *key,
                   const chat_facts_t *facts);
 
 /*
- * Puts facts (NULL: none) and asks for all facts of the key. The caller has
- * zeroed *ask before its first use and cancels it before its memory ends.
+ * Puts facts (NULL: none), asks for all facts of the key, and watches it
+ * (watch NULL: does not; else the caller has set its notify and data). The
+ * caller has zeroed *ask before its first use and cancels it before its memory
+ * ends.
  */
 void ngx_chat_ask(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
-                  const chat_key_t *key, const chat_facts_t *facts,
-                  ngx_chat_ask_pt done);
-
-/* The same, and watches the key; the caller has set notify and data. */
-void ngx_chat_ask_watch(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
-                        chat_store_watch_t *watch, const chat_key_t *key,
-                        const chat_facts_t *facts, ngx_chat_ask_pt done);
+                  chat_store_watch_t *watch, const chat_key_t *key,
+                  const chat_facts_t *facts, ngx_chat_ask_pt done);
 
 /* Asks for the payloads of n fields of the key. */
 void ngx_chat_ask_payloads(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
@@ -48,6 +45,13 @@ void ngx_chat_ask_payloads(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
 
 /* The continuation will not run; safe at any time. */
 void ngx_chat_ask_cancel(ngx_chat_ask_t *ask);
+
+/*
+ * The same for a conversation's index, and trims it then. A trim is left out
+ * while the worker trims another index.
+ */
+void ngx_chat_put_index(ngx_chat_ctx_t *ctx, const chat_key_t *key,
+                        const chat_facts_t *facts);
 
 /*
  * Drops the oldest batches and streams from the conversation's index that has

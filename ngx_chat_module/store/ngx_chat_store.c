@@ -31,6 +31,7 @@ ngx_chat_store_base_init(ngx_chat_store_base_t *base, ngx_cycle_t *cycle)
     base->cleared.field = chat_cstr("cleared");
     base->cleared.value = chat_cstr("1");
 
+    base->end = &base->answered;
     base->event.handler = on_answers;
     base->event.data = base;
     base->event.log = cycle->log;
@@ -63,15 +64,9 @@ ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_op_t *op,
     op->answer = reply;
     op->rc = reply != NULL && !reply->failed ? CHAT_OK : CHAT_ERROR;
     op->next = NULL;
-    op->prev = base->newest;
-
-    if (base->newest != NULL) {
-        base->newest->next = op;
-    } else {
-        base->answered = op;
-    }
-
-    base->newest = op;
+    op->link = base->end;
+    *base->end = op;
+    base->end = &op->next;
     ngx_post_event(&base->event, &ngx_posted_events);
 }
 
@@ -90,16 +85,12 @@ ngx_chat_store_forget(ngx_chat_store_base_t *base, chat_store_op_t *op)
 {
     chat_facts_t *reply = op->answer;
 
-    if (op->prev != NULL) {
-        op->prev->next = op->next;
-    } else {
-        base->answered = op->next;
-    }
+    *op->link = op->next;
 
     if (op->next != NULL) {
-        op->next->prev = op->prev;
+        op->next->link = op->link;
     } else {
-        base->newest = op->prev;
+        base->end = op->link;
     }
 
     op->store = NULL;
@@ -160,40 +151,36 @@ void
 ngx_chat_store_watch_add(ngx_chat_store_base_t *base,
                          chat_store_watch_t *watch, const chat_key_t *key)
 {
-    chat_store_watch_t **bucket;
-
-    bucket = watch_bucket(base, ngx_chat_store_prefix(&key->name));
-
     watch->key = *key;
     watch->store = &base->store;
-    watch->prev = NULL;
-    watch->next = *bucket;
+    watch->link = watch_bucket(base, ngx_chat_store_prefix(&key->name));
+    watch->next = *watch->link;
 
-    if (*bucket != NULL) {
-        (*bucket)->prev = watch;
+    if (watch->next != NULL) {
+        watch->next->link = &watch->next;
     }
 
-    *bucket = watch;
+    *watch->link = watch;
 }
 
 
 void
-ngx_chat_store_watch_remove(ngx_chat_store_base_t *base,
-                            chat_store_watch_t    *watch)
+ngx_chat_store_unwatch(chat_store_watch_t *watch)
 {
+    ngx_chat_store_base_t *base = (ngx_chat_store_base_t *) watch->store;
+
+    if (base == NULL) {
+        return;
+    }
+
     if (base->walk == watch) {
         base->walk = watch->next;
     }
 
-    if (watch->prev != NULL) {
-        watch->prev->next = watch->next;
-    } else {
-        *watch_bucket(base, ngx_chat_store_prefix(&watch->key.name)) =
-            watch->next;
-    }
+    *watch->link = watch->next;
 
     if (watch->next != NULL) {
-        watch->next->prev = watch->prev;
+        watch->next->link = watch->link;
     }
 
     watch->store = NULL;

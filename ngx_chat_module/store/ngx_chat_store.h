@@ -20,7 +20,7 @@
 typedef struct {
     chat_store_t        store;    /* first: a pointer to it is one to this */
     chat_store_op_t    *answered; /* done() is due, oldest first */
-    chat_store_op_t    *newest;
+    chat_store_op_t   **end;      /* of that list */
     ngx_event_t         event;
     chat_fact_t         wait;    /* wait/<worker>: 1 */
     chat_fact_t         cleared; /* cleared: 1 */
@@ -52,8 +52,9 @@ void ngx_chat_store_forget(ngx_chat_store_base_t *base, chat_store_op_t *op);
 void ngx_chat_store_watch_add(ngx_chat_store_base_t *base,
                               chat_store_watch_t    *watch,
                               const chat_key_t      *key);
-void ngx_chat_store_watch_remove(ngx_chat_store_base_t *base,
-                                 chat_store_watch_t    *watch);
+
+/* unwatch() of a store that needs no more than this. */
+void ngx_chat_store_unwatch(chat_store_watch_t *watch);
 
 /* 1 if this worker watches the key. */
 ngx_uint_t ngx_chat_store_is_watched(ngx_chat_store_base_t *base,

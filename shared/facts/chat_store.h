@@ -35,12 +35,12 @@ typedef struct chat_store_op_s chat_store_op_t;
 struct chat_store_op_s {
     void (*done)(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
                  size_t n);
-    void            *data;
-    chat_store_t    *store; /* the store's: not NULL while under way */
-    chat_store_op_t *prev;
-    chat_store_op_t *next;
-    void            *answer;
-    chat_rc_e        rc;
+    void             *data;
+    chat_store_t     *store; /* the store's: not NULL while under way */
+    chat_store_op_t **link;  /* that points to this one in a list */
+    chat_store_op_t  *next;
+    void             *answer;
+    chat_rc_e         rc;
 };
 
 /* A standing interest in a key; owned and zeroed by the caller likewise. */
@@ -48,11 +48,11 @@ typedef struct chat_store_watch_s chat_store_watch_t;
 
 struct chat_store_watch_s {
     void (*notify)(chat_store_watch_t *watch);
-    void               *data;
-    chat_key_t          key;
-    chat_store_t       *store; /* the store's: not NULL while watching */
-    chat_store_watch_t *prev;
-    chat_store_watch_t *next;
+    void                *data;
+    chat_key_t           key;
+    chat_store_t        *store; /* the store's: not NULL while watching */
+    chat_store_watch_t **link;  /* that points to this one in a list */
+    chat_store_watch_t  *next;
 };
 
 typedef enum {
@@ -88,20 +88,13 @@ struct chat_store_s {
     /*
      * Puts n facts under key and returns all facts of the key to op, which may
      * be NULL. Everything given is copied before the call returns. ttl
-     * (seconds) counts from the last join that added anything.
+     * (seconds) counts from the last join that added anything. watch (NULL:
+     * none) begins, anew if it stands: from this moment on watch->notify() is
+     * called when something is added to the key, until unwatch().
      */
     void (*join)(chat_store_t *store, chat_store_op_t *op,
                  const chat_key_t *key, const chat_fact_t *facts, size_t n,
-                 uint32_t ttl);
-
-    /*
-     * As join, and from this moment on watch->notify() is called when
-     * something is added to the key. Ends with unwatch(); one that stands is
-     * begun anew.
-     */
-    void (*watch)(chat_store_t *store, chat_store_watch_t *watch,
-                  chat_store_op_t *op, const chat_key_t *key,
-                  const chat_fact_t *facts, size_t n, uint32_t ttl);
+                 uint32_t ttl, chat_store_watch_t *watch);
     void (*unwatch)(chat_store_watch_t *watch);
 
     /*

@@ -56,6 +56,21 @@ live('s48: all results in one list, over HTTP/2 and in chunks', async (t) => {
   });
 }, several);
 
+/* The store takes 1,040 facts of a key here. */
+live('a conversation of 1,100 batches: the newest one gets its results',
+  async (t) => {
+    const scene = await openStage(t, 'openai_chat',
+      { server: `${outside.server} chat_limits calls=2;` });
+    const key = newId('');
+    let batch;
+    for (let i = 0; i < 1100; i++) {
+      batch = Object.assign(new Batch(scene, 1), { key });
+      scene.batches.set(key, batch);
+      await batch.ask();
+    }
+    await taken(give(batch, 0, { output: 1 }), 1);
+  });
+
 live('s49: no request held: the next one goes upstream at once', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await openStage(t2, key);

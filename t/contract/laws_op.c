@@ -318,7 +318,7 @@ law_thousands_ask(ngx_chat_law_t *law)
         all->ops[i].done = law_one_of_thousands;
         all->ops[i].data = all;
         law->store->join(law->store, &all->ops[i], &law->keys[0], fact, 1,
-                         law->ttl);
+                         law->ttl, NULL);
     }
 
     ngx_chat_law_check(law, all->told == 0, "done() inside a call");

@@ -349,8 +349,8 @@ law_keys_watch(ngx_chat_law_t *law)
         all->keys[i] = law->keys[0];
         all->watches[i].notify = law_one_key_changed;
         all->watches[i].data = all;
-        law->store->watch(law->store, &all->watches[i], NULL, &all->keys[i],
-                          NULL, 0, law->ttl);
+        law->store->join(law->store, NULL, &all->keys[i], NULL, 0, law->ttl,
+                         &all->watches[i]);
     }
 
     return all;
@@ -373,7 +373,7 @@ law_hundreds_of_keys(ngx_chat_law_t *law, ngx_uint_t step)
         (void) ngx_chat_law_read("a=1", fact);
         for (i = 0; i < LAW_KEYS; i++) {
             law->store->join(law->store, NULL, &all->keys[i], fact, 1,
-                             law->ttl);
+                             law->ttl, NULL);
         }
         ngx_chat_law_pause(law, LAW_QUIET);
         break;

@@ -218,7 +218,8 @@ ngx_chat_law_join_facts(ngx_chat_law_t *law, ngx_int_t i, ngx_uint_t k,
 
     given = ngx_chat_law_give(&law->keys[k], facts, n);
     law->inside++;
-    law->store->join(law->store, op, &given->key, given->facts, n, law->ttl);
+    law->store->join(law->store, op, &given->key, given->facts, n, law->ttl,
+                     NULL);
     law->inside--;
     ngx_chat_law_wipe(given);
 }
@@ -243,8 +244,8 @@ ngx_chat_law_watch_facts(ngx_chat_law_t *law, ngx_uint_t w, ngx_int_t i,
 
     given = ngx_chat_law_give(&law->keys[k], facts, n);
     law->inside++;
-    law->store->watch(law->store, slot->watch, op, &given->key, given->facts,
-                      n, law->ttl);
+    law->store->join(law->store, op, &given->key, given->facts, n, law->ttl,
+                     slot->watch);
     law->inside--;
     ngx_chat_law_wipe(given);
 }

@@ -268,10 +268,17 @@ submit(sim_worker_t *worker, sim_cmd_t *cmd, chat_store_op_t *op)
 
 
 static void
-redis_call(sim_worker_t *worker, chat_store_op_t *op, const chat_key_t *key,
-           const chat_fact_t *facts, size_t n, int watches)
+redis_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
+           const chat_fact_t *facts, size_t n, uint32_t ttl,
+           chat_store_watch_t *watch)
 {
-    sim_cmd_t *cmd;
+    sim_cmd_t    *cmd;
+    sim_worker_t *worker = (sim_worker_t *) store;
+
+    if (watch != NULL) {
+        ngx_chat_store_unwatch(watch);
+        ngx_chat_store_watch_add(&worker->base, watch, key);
+    }
 
     if (!sim_burn(worker)) {
         return;
@@ -281,42 +288,11 @@ redis_call(sim_worker_t *worker, chat_store_op_t *op, const chat_key_t *key,
     cmd->key = *key;
     sim_copy_facts(&cmd->facts, sim.arena, facts, n);
 
-    if (watches) {
+    if (watch != NULL) {
         chat_facts_append(&cmd->facts, &worker->base.wait, 1);
     }
 
     submit(worker, cmd, op);
-}
-
-
-static void
-redis_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
-           const chat_fact_t *facts, size_t n, uint32_t ttl)
-{
-    redis_call((sim_worker_t *) store, op, key, facts, n, 0);
-}
-
-
-static void
-redis_unwatch(chat_store_watch_t *watch)
-{
-    if (watch->store != NULL) {
-        ngx_chat_store_watch_remove((ngx_chat_store_base_t *) watch->store,
-                                    watch);
-    }
-}
-
-
-static void
-redis_watch(chat_store_t *store, chat_store_watch_t *watch,
-            chat_store_op_t *op, const chat_key_t *key,
-            const chat_fact_t *facts, size_t n, uint32_t ttl)
-{
-    sim_worker_t *worker = (sim_worker_t *) store;
-
-    redis_unwatch(watch);
-    ngx_chat_store_watch_add(&worker->base, watch, key);
-    redis_call(worker, op, key, facts, n, 1);
 }
 
 
@@ -605,8 +581,7 @@ sim_redis_open(sim_worker_t *worker)
     chat_store_t *store = &worker->base.store;
 
     store->join = redis_join;
-    store->watch = redis_watch;
-    store->unwatch = redis_unwatch;
+    store->unwatch = ngx_chat_store_unwatch;
     store->payloads = redis_payloads;
     store->cancel = redis_cancel;
     store->flush = redis_flush;

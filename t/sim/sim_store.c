@@ -422,43 +422,6 @@ store_alive(chat_store_t *store, chat_str_t name)
 
 /* Shared memory. */
 
-/* 0: there is no room for all facts. */
-static int
-shm_call(sim_worker_t *worker, chat_store_op_t *op, const chat_key_t *key,
-         const chat_fact_t *facts, size_t n, int watches)
-{
-    int          all;
-    chat_facts_t copy;
-
-    if (!sim_burn(worker)) {
-        return 0;
-    }
-
-    sim_copy_facts(&copy, sim.arena, facts, n);
-    if (watches) {
-        chat_facts_append(&copy, &worker->base.wait, 1);
-    }
-
-    all = sim_execute(worker, key, &copy);
-
-    if (op != NULL && all) {
-        ngx_chat_store_answer(&worker->base, op, sim_reply(key, NULL, 0));
-    } else if (op != NULL) {
-        ngx_chat_store_refuse(&worker->base, op, CHAT_LIMIT);
-    }
-
-    return all;
-}
-
-
-static void
-shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
-         const chat_fact_t *facts, size_t n, uint32_t ttl)
-{
-    (void) shm_call((sim_worker_t *) store, op, key, facts, n, 0);
-}
-
-
 static void
 store_drop(chat_store_t *store, const chat_key_t *key,
            const chat_str_t *fields, size_t n)
@@ -488,7 +451,7 @@ shm_unwatch(chat_store_watch_t *watch)
         return;
     }
 
-    ngx_chat_store_watch_remove(&worker->base, watch);
+    ngx_chat_store_unwatch(watch);
 
     if (!worker->dead
         && !ngx_chat_store_is_watched(&worker->base, &watch->key)) {
@@ -499,15 +462,36 @@ shm_unwatch(chat_store_watch_t *watch)
 
 
 static void
-shm_watch(chat_store_t *store, chat_store_watch_t *watch, chat_store_op_t *op,
-          const chat_key_t *key, const chat_fact_t *facts, size_t n,
-          uint32_t ttl)
+shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
+         const chat_fact_t *facts, size_t n, uint32_t ttl,
+         chat_store_watch_t *watch)
 {
+    int           all;
+    chat_facts_t  copy;
     sim_worker_t *worker = (sim_worker_t *) store;
 
-    shm_unwatch(watch);
+    if (watch != NULL) {
+        shm_unwatch(watch);
+    }
 
-    if (shm_call(worker, op, key, facts, n, 1)) {
+    if (!sim_burn(worker)) {
+        return;
+    }
+
+    sim_copy_facts(&copy, sim.arena, facts, n);
+    if (watch != NULL) {
+        chat_facts_append(&copy, &worker->base.wait, 1);
+    }
+
+    all = sim_execute(worker, key, &copy);
+
+    if (op != NULL && all) {
+        ngx_chat_store_answer(&worker->base, op, sim_reply(key, NULL, 0));
+    } else if (op != NULL) {
+        ngx_chat_store_refuse(&worker->base, op, CHAT_LIMIT);
+    }
+
+    if (watch != NULL && all) {
         ngx_chat_store_watch_add(&worker->base, watch, key);
     }
 }
@@ -583,7 +567,6 @@ sim_store_open(sim_worker_t *worker)
     store->alive = store_alive;
     store->drop = store_drop;
     store->join = shm_join;
-    store->watch = shm_watch;
     store->unwatch = shm_unwatch;
     store->payloads = shm_payloads;
     store->cancel = shm_cancel;

@@ -608,7 +608,7 @@ put(const chat_key_t *key, const chat_facts_t *facts)
 {
     chat_store_t *store = &sim.producer->base.store;
 
-    store->join(store, NULL, key, facts->items, facts->count, 3600);
+    store->join(store, NULL, key, facts->items, facts->count, 3600, NULL);
 }
 
 

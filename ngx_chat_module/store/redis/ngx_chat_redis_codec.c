@@ -19,7 +19,7 @@
 #include <ngx_core.h>
 #include <ngx_sha1.h>
 
-#include "store/redis/ngx_chat_redis_codec.h"
+#include "store/redis/ngx_chat_store_redis.h"
 
 #define NGX_CHAT_REDIS_ARGS_MAX 4096 /* of a join that facts are added to */
 #define NGX_CHAT_REDIS_HEX 64        /* of a digest */
@@ -298,25 +298,30 @@ submit(ngx_chat_store_redis_t *redis, ngx_chat_redis_cmd_t *cmd,
 }
 
 
-/* wait: one more fact, or NULL. */
 static void
-submit_join(ngx_chat_store_redis_t *redis, chat_store_op_t *op,
-            const chat_key_t *key, const chat_fact_t *facts, size_t n,
-            uint32_t ttl, const chat_fact_t *wait)
+redis_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
+           const chat_fact_t *facts, size_t n, uint32_t ttl,
+           chat_store_watch_t *watch)
 {
-    ngx_chat_redis_cmd_t *cmd;
+    ngx_chat_redis_cmd_t   *cmd;
+    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
+
+    if (watch != NULL) {
+        ngx_chat_store_unwatch(watch);
+        ngx_chat_store_watch_add(&redis->base, watch, key);
+    }
 
     cmd = create_join(redis, key, ttl,
-                      (size_t) redis->base.store.most_facts * (op ? 1 : 2), 0);
+                      (size_t) store->most_facts * (op ? 1 : 2), 0);
 
-    if (op == NULL && add_to_unsent(redis, cmd, facts, n)) {
+    if (op == NULL && watch == NULL && add_to_unsent(redis, cmd, facts, n)) {
         ngx_chat_redis_cmd_free(cmd);
         return;
     }
 
     cmd->is_replayable = n > 0;
     add_facts(cmd, facts, n);
-    add_facts(cmd, wait, wait ? 1 : 0);
+    add_facts(cmd, &redis->base.wait, watch != NULL);
     submit(redis, cmd, op);
 }
 
@@ -412,18 +417,54 @@ fail_unexpected(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 }
 
 
-/* Memory for what the reply has; NULL: command and reply have ended. */
-static chat_fact_t *
-create_facts(ngx_chat_redis_cmd_t *cmd, redisReply *reply, size_t size)
+/*
+ * 1 if the reply is an array of so many elements for each fact. Else command
+ * and reply have ended, or the script is being loaded again.
+ */
+static ngx_uint_t
+is_array(ngx_chat_redis_cmd_t *cmd, redisReply *reply, size_t step)
 {
-    chat_fact_t *facts;
-
-    facts = chat_arena_alloc(cmd->arena, (reply->elements + 1) * size);
-    if (facts == NULL) {
-        finish(cmd, reply, CHAT_ERROR, NULL, 0);
+    if (reload(cmd, reply)) {
+        return 0;
     }
 
-    return facts;
+    if (reply == NULL || reply->type != REDIS_REPLY_ARRAY
+        || reply->elements % step != 0)
+    {
+        fail_unexpected(cmd, reply);
+        return 0;
+    }
+
+    return 1;
+}
+
+
+/*
+ * Ends cmd with the facts of an array: read() makes one of the elements from i
+ * on, and returns 0 where they are another program's. Without memory it sets
+ * cmd->failed.
+ */
+static void
+finish_array(ngx_chat_redis_cmd_t *cmd, redisReply *reply, size_t step,
+             ngx_uint_t (*read)(ngx_chat_redis_cmd_t *cmd,
+                                const redisReply *reply, size_t i,
+                                chat_fact_t *fact))
+{
+    size_t       i, n = 0;
+    chat_fact_t *facts;
+
+    facts = chat_arena_alloc(cmd->arena,
+                             (reply->elements + 1) * sizeof(chat_fact_t));
+    if (facts == NULL) {
+        finish(cmd, reply, CHAT_ERROR, NULL, 0);
+        return;
+    }
+
+    for (i = 0; i < reply->elements; i += step) {
+        n += read(cmd, reply, i, &facts[n]);
+    }
+
+    finish(cmd, reply, cmd->failed ? CHAT_ERROR : CHAT_OK, facts, n);
 }
 
 
@@ -496,32 +537,21 @@ unknown_workers(ngx_chat_store_redis_t *redis, const redisReply *reply,
 }
 
 
-/* The facts of a join's reply; ends cmd and reply. */
-static void
-finish_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+/* A field and its value, behind 0 or 1, in the reply to a join. */
+static ngx_uint_t
+read_pair(ngx_chat_redis_cmd_t *cmd, const redisReply *reply, size_t i,
+          chat_fact_t *fact)
 {
-    size_t       i, n = 0;
-    chat_str_t   value;
-    chat_fact_t *facts;
+    chat_str_t value = ngx_chat_redis_text(reply->element[i + 1]);
 
-    facts = create_facts(cmd, reply, sizeof(chat_fact_t));
-    if (facts == NULL) {
-        return;
+    if (value.len == 0) {
+        return 0;
     }
 
-    for (i = 0; i + 1 < reply->elements; i += 2) {
-        value = ngx_chat_redis_text(reply->element[i + 1]);
-        if (value.len == 0) {
-            continue; /* another program's */
-        }
-
-        facts[n].field = ngx_chat_redis_text(reply->element[i]);
-        facts[n].value = chat_str(value.data + 1, value.len - 1);
-        facts[n].has_payload = value.data[0] == '1';
-        n++;
-    }
-
-    finish(cmd, reply, CHAT_OK, facts, n);
+    fact->field = ngx_chat_redis_text(reply->element[i]);
+    fact->value = chat_str(value.data + 1, value.len - 1);
+    fact->has_payload = value.data[0] == '1';
+    return 1;
 }
 
 
@@ -531,7 +561,7 @@ on_looked_up(void *data, ngx_uint_t known)
     ngx_chat_redis_cmd_t *cmd = data;
 
     if (known) {
-        finish_join(cmd, cmd->reply);
+        finish_array(cmd, cmd->reply, 2, read_pair);
     } else {
         finish(cmd, cmd->reply, CHAT_ERROR, NULL, 0);
     }
@@ -545,20 +575,13 @@ on_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
     chat_str_t              names[NGX_CHAT_REDIS_LOOK_UP];
     ngx_chat_store_redis_t *redis = cmd->data;
 
-    if (reload(cmd, reply)) {
-        return;
-    }
-
-    if (reply == NULL || reply->type != REDIS_REPLY_ARRAY
-        || reply->elements % 2 != 0)
-    {
-        fail_unexpected(cmd, reply);
+    if (!is_array(cmd, reply, 2)) {
         return;
     }
 
     n = cmd->op ? unknown_workers(redis, reply, names) : 0;
     if (n == 0) {
-        finish_join(cmd, reply);
+        finish_array(cmd, reply, 2, read_pair);
         return;
     }
 
@@ -568,15 +591,16 @@ on_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 }
 
 
-/* Reads value and payload from what a join has written; 0: neither. */
+/* What a join has written: length, line feed, value and payload. */
 static ngx_uint_t
-read_payload(chat_str_t text, chat_fact_t *fact)
+read_payload(ngx_chat_redis_cmd_t *cmd, const redisReply *reply, size_t i,
+             chat_fact_t *fact)
 {
     size_t        left;
     ngx_int_t     len;
-    const u_char *line;
+    chat_str_t    text = ngx_chat_redis_text(reply->element[i]);
+    const u_char *line = text.len ? memchr(text.data, '\n', text.len) : NULL;
 
-    line = text.len ? memchr(text.data, '\n', text.len) : NULL;
     if (line == NULL) {
         return 0;
     }
@@ -587,6 +611,7 @@ read_payload(chat_str_t text, chat_fact_t *fact)
         return 0;
     }
 
+    fact->field = chat_str(cmd->argv[i + 2], cmd->len[i + 2]);
     fact->value = chat_str(line + 1, (size_t) len);
     fact->payload = chat_str(line + 1 + len, left - (size_t) len);
     fact->has_payload = 1;
@@ -597,27 +622,12 @@ read_payload(chat_str_t text, chat_fact_t *fact)
 static void
 on_payloads(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    size_t       i, n = 0;
-    chat_fact_t *facts;
-
-    if (reply == NULL || reply->type != REDIS_REPLY_ARRAY
-        || reply->elements + 2 != cmd->argc)
-    {
+    if (reply != NULL && reply->elements + 2 != cmd->argc) {
         fail_unexpected(cmd, reply);
-        return;
-    }
 
-    facts = create_facts(cmd, reply, sizeof(chat_fact_t));
-    if (facts == NULL) {
-        return;
+    } else if (is_array(cmd, reply, 1)) {
+        finish_array(cmd, reply, 1, read_payload);
     }
-
-    for (i = 0; i < reply->elements; i++) {
-        facts[n].field = chat_str(cmd->argv[i + 2], cmd->len[i + 2]);
-        n += read_payload(ngx_chat_redis_text(reply->element[i]), &facts[n]);
-    }
-
-    finish(cmd, reply, CHAT_OK, facts, n);
 }
 
 
@@ -694,39 +704,43 @@ redis_append(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 }
 
 
-/* An entry as a fact, its field at p; 0: another program's entry. */
+/* An entry of a log. */
 static ngx_uint_t
-read_piece(const redisReply *entry, chat_fact_t *fact, u_char *p)
+read_entry(ngx_chat_redis_cmd_t *cmd, const redisReply *reply, size_t i,
+           chat_fact_t *fact)
 {
     char             *end;
+    u_char           *p;
     uint64_t          position;
     chat_str_t        name;
-    const redisReply *id, *pair;
+    const redisReply *id, *pair, *entry = reply->element[i];
 
     if (entry->type != REDIS_REPLY_ARRAY || entry->elements != 2) {
         return 0;
     }
 
     id = entry->element[0];
-    if (id->type != REDIS_REPLY_STRING || id->str[0] < '1' || id->str[0] > '9')
-    {
-        return 0;
-    }
-
-    position = strtoull(id->str, &end, 10) - 1;
-    if (ngx_strcmp(end, "-0") != 0) {
-        return 0;
-    }
-
     pair = entry->element[1];
-    if (pair->type != REDIS_REPLY_ARRAY || pair->elements != 2
+
+    if (id->type != REDIS_REPLY_STRING || id->str[0] < '1' || id->str[0] > '9'
+        || pair->type != REDIS_REPLY_ARRAY || pair->elements != 2
         || pair->element[1]->type != REDIS_REPLY_STRING)
     {
         return 0;
     }
 
+    position = strtoull(id->str, &end, 10) - 1;
     name = ngx_chat_redis_text(pair->element[0]);
-    if (!chat_str_is(name, "b") && !chat_str_is(name, "l")) {
+
+    if (ngx_strcmp(end, "-0") != 0
+        || !(chat_str_is(name, "b") || chat_str_is(name, "l")))
+    {
+        return 0;
+    }
+
+    p = chat_arena_alloc(cmd->arena, NGX_INT64_LEN);
+    if (p == NULL) {
+        cmd->failed = 1;
         return 0;
     }
 
@@ -742,31 +756,9 @@ read_piece(const redisReply *entry, chat_fact_t *fact, u_char *p)
 static void
 on_read(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    size_t       i, n = 0;
-    u_char      *p;
-    chat_fact_t *facts;
-
-    if (reload(cmd, reply)) {
-        return;
+    if (is_array(cmd, reply, 1)) {
+        finish_array(cmd, reply, 1, read_entry);
     }
-
-    if (reply == NULL || reply->type != REDIS_REPLY_ARRAY) {
-        fail_unexpected(cmd, reply);
-        return;
-    }
-
-    facts = create_facts(cmd, reply, sizeof(chat_fact_t) + NGX_INT64_LEN);
-    if (facts == NULL) {
-        return;
-    }
-
-    p = (u_char *) (facts + reply->elements);
-
-    for (i = 0; i < reply->elements; i++, p += NGX_INT64_LEN) {
-        n += read_piece(reply->element[i], &facts[n], p);
-    }
-
-    finish(cmd, reply, CHAT_OK, facts, n);
 }
 
 
@@ -783,38 +775,6 @@ redis_read(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     add_id(cmd, ngx_min(position, UINT64_MAX - 1));
     ngx_chat_redis_cmd_number(cmd, CHAT_STORE_READ_MAX);
     submit(redis, cmd, op);
-}
-
-
-static void
-redis_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
-           const chat_fact_t *facts, size_t n, uint32_t ttl)
-{
-    submit_join((ngx_chat_store_redis_t *) store, op, key, facts, n, ttl,
-                NULL);
-}
-
-
-static void
-redis_unwatch(chat_store_watch_t *watch)
-{
-    if (watch->store != NULL) {
-        ngx_chat_store_watch_remove((ngx_chat_store_base_t *) watch->store,
-                                    watch);
-    }
-}
-
-
-static void
-redis_watch(chat_store_t *store, chat_store_watch_t *watch,
-            chat_store_op_t *op, const chat_key_t *key,
-            const chat_fact_t *facts, size_t n, uint32_t ttl)
-{
-    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
-
-    redis_unwatch(watch);
-    ngx_chat_store_watch_add(&redis->base, watch, key);
-    submit_join(redis, op, key, facts, n, ttl, &redis->base.wait);
 }
 
 
@@ -882,8 +842,7 @@ ngx_chat_redis_init_store(ngx_chat_store_redis_t *redis)
     store->state = CHAT_STORE_RECONNECTING;
     store->most_facts = CHAT_STORE_FACTS;
     store->join = redis_join;
-    store->watch = redis_watch;
-    store->unwatch = redis_unwatch;
+    store->unwatch = ngx_chat_store_unwatch;
     store->payloads = redis_payloads;
     store->append = redis_append;
     store->read = redis_read;

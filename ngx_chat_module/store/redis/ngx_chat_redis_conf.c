@@ -170,25 +170,6 @@ invalid(ngx_conf_t *cf, const char *what, const char *must)
 }
 
 
-static const scheme_t *
-find_scheme(const ngx_str_t *text)
-{
-    const scheme_t *scheme;
-
-    for (scheme = schemes; scheme->prefix.len; scheme++) {
-        if (text->len >= scheme->prefix.len
-            && ngx_strncasecmp(text->data, scheme->prefix.data,
-                               scheme->prefix.len)
-                   == 0)
-        {
-            return scheme;
-        }
-    }
-
-    return NULL;
-}
-
-
 /* Cuts text at the byte there, and returns the part before it. */
 static ngx_str_t
 split(ngx_str_t *text, u_char *there)
@@ -379,9 +360,18 @@ read_url(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
 {
     u_char         *at, *slash;
     ngx_str_t       path = ngx_null_string;
-    const scheme_t *scheme = find_scheme(&text);
+    const scheme_t *scheme = schemes;
 
-    if (scheme == NULL) {
+    /* text ends with a NUL */
+    while (
+        scheme->prefix.len
+        && ngx_strncasecmp(text.data, scheme->prefix.data, scheme->prefix.len)
+               != 0)
+    {
+        scheme++;
+    }
+
+    if (scheme->prefix.len == 0) {
         return invalid(cf, "store",
                        "shm[:SIZE], redis://..., redis+sentinel://..., "
                        "redis+cluster://..., rediss... for TLS, or "

@@ -18,10 +18,12 @@
 
 
 static void
-query(ngx_chat_redis_sentinel_t *sentinel)
+query(ngx_event_t *ev)
 {
-    if (sentinel->timer.timer_set) {
-        ngx_del_timer(&sentinel->timer);
+    ngx_chat_redis_sentinel_t *sentinel = ev->data;
+
+    if (ev->timer_set) {
+        ngx_del_timer(ev);
     }
 
     sentinel->state = NGX_CHAT_REDIS_SENTINEL_QUERY;
@@ -32,17 +34,18 @@ query(ngx_chat_redis_sentinel_t *sentinel)
 
 /* This Sentinel has failed: queries the next one, now or after a while. */
 static void
-next_sentinel(ngx_chat_redis_sentinel_t *sentinel, const char *why)
+next_sentinel(ngx_chat_redis_conn_t *conn, const char *why)
 {
-    u_char     text[sizeof(sentinel->conn.why) + 300], *end;
+    u_char                     text[sizeof(conn->why) + 300], *end;
+    ngx_chat_redis_sentinel_t *sentinel = conn->data;
     ngx_uint_t queried = sentinel->state == NGX_CHAT_REDIS_SENTINEL_QUERY;
 
-    ngx_chat_redis_conn_close(&sentinel->conn);
+    ngx_chat_redis_conn_close(conn);
     sentinel->state = NGX_CHAT_REDIS_SENTINEL_IDLE;
     sentinel->at = (sentinel->at + 1) % sentinel->conf.nhosts;
 
     if (queried && ++sentinel->failed < sentinel->conf.nhosts) {
-        query(sentinel);
+        query(&sentinel->timer);
         return;
     }
 
@@ -70,13 +73,6 @@ next_sentinel(ngx_chat_redis_sentinel_t *sentinel, const char *why)
                       "failover will go unnoticed: %s",
                       &sentinel->conf.name, text);
     }
-}
-
-
-static void
-on_closed(ngx_chat_redis_conn_t *conn, const char *why)
-{
-    next_sentinel(conn->data, why);
 }
 
 
@@ -133,7 +129,7 @@ static void
 on_address(ngx_chat_redis_sentinel_t *sentinel, const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) {
-        next_sentinel(sentinel, "it does not know this master");
+        next_sentinel(&sentinel->conn, "it does not know this master");
         return;
     }
 
@@ -141,7 +137,7 @@ on_address(ngx_chat_redis_sentinel_t *sentinel, const redisReply *reply)
                    ngx_chat_redis_text(reply->element[1]))
         != NGX_OK)
     {
-        next_sentinel(sentinel, "it sends no valid address");
+        next_sentinel(&sentinel->conn, "it sends no valid address");
         return;
     }
 
@@ -172,7 +168,7 @@ on_switch_master(ngx_chat_redis_sentinel_t *sentinel, chat_str_t text)
     if (chat_str_eq(words[0], chat_str(master->data, master->len))
         && set_master(sentinel, words[3], words[4]) != NGX_OK)
     {
-        next_sentinel(sentinel, "it sends no valid address");
+        next_sentinel(&sentinel->conn, "it sends no valid address");
     }
 }
 
@@ -185,7 +181,7 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 
     if (reply->type == REDIS_REPLY_ERROR) {
         (void) ngx_chat_redis_error(reply, why);
-        next_sentinel(sentinel, (const char *) why);
+        next_sentinel(&sentinel->conn, (const char *) why);
 
     } else if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_QUERY) {
         on_address(sentinel, reply);
@@ -199,13 +195,6 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
     }
 
     freeReplyObject(reply);
-}
-
-
-static void
-on_timer(ngx_event_t *ev)
-{
-    query(ev->data);
 }
 
 
@@ -223,7 +212,7 @@ ngx_chat_redis_sentinel_seek(ngx_chat_redis_sentinel_t *sentinel)
         sentinel->at = (sentinel->at + 1) % sentinel->conf.nhosts;
     }
 
-    query(sentinel);
+    query(&sentinel->timer);
 }
 
 
@@ -243,9 +232,9 @@ ngx_chat_redis_sentinel_open(ngx_chat_redis_sentinel_t   *sentinel,
     sentinel->conn.ping = NGX_CHAT_REDIS_SENTINEL_PING;
     sentinel->conn.ready = on_ready;
     sentinel->conn.reply = on_reply;
-    sentinel->conn.closed = on_closed;
+    sentinel->conn.closed = next_sentinel;
 
-    ngx_chat_redis_event(&sentinel->timer, on_timer, sentinel, log);
+    ngx_chat_redis_event(&sentinel->timer, query, sentinel, log);
     sentinel->backoff = NGX_CHAT_REDIS_SENTINEL_FIRST;
     sentinel->at = ngx_random() % conf->nhosts;
 }

@@ -1,17 +1,23 @@
 /*
  * ngx_chat_store_redis.c: the store in Redis.
  *
- * It ties together the cluster, Sentinel, liveness and notifications, and
- * turns their states into one state of the store.
+ * It ties together the cluster, Sentinel, liveness and the subscription, and
+ * turns their states into one state of the store. A PING each second shows
+ * that the subscription works: a subscriber that sends nothing does not notice
+ * a broken connection. After two failures in a row all keys count as changed
+ * with each attempt to subscribe.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "store/redis/ngx_chat_redis_codec.h"
 #include "store/redis/ngx_chat_store_redis.h"
 
 #define NGX_CHAT_STORE_REDIS_UNSEEN 1000 /* ms; then UNAVAILABLE */
+#define NGX_CHAT_REDIS_PING 1000
+#define NGX_CHAT_REDIS_POLL 15000
+#define NGX_CHAT_REDIS_NOTIFY_FIRST 20
+#define NGX_CHAT_REDIS_NOTIFY_LAST 300
 
 
 static void
@@ -139,6 +145,149 @@ on_data_lost(void *data, ngx_chat_redis_client_t *client)
 }
 
 
+/* The subscription. */
+
+static void
+on_subscriber_ready(ngx_chat_redis_conn_t *conn)
+{
+    ngx_chat_store_redis_t *redis = conn->data;
+
+    ngx_chat_redis_conn_command(conn, "SUBSCRIBE " NGX_CHAT_REDIS_CHANNEL "%b",
+                                redis->base.store.worker.data,
+                                redis->base.store.worker.len);
+}
+
+
+static void
+on_subscriber_closed(ngx_chat_redis_conn_t *conn, const char *why)
+{
+    ngx_chat_store_redis_t *redis = conn->data;
+
+    /* the client logs a failure of both connections */
+    if (!redis->notify.logged
+        && redis->notify.backoff > NGX_CHAT_REDIS_NOTIFY_FIRST
+        && redis->notify.node->client.state == CHAT_STORE_UP)
+    {
+        redis->notify.logged = 1;
+        ngx_log_error(NGX_LOG_ERR, conn->log, 0,
+                      "chat: no subscription to the store %V, changes are "
+                      "polled: %s",
+                      redis->notify.node->client.name, why);
+    }
+
+    ngx_chat_redis_backoff(&redis->notify.retry, &redis->notify.backoff,
+                           NGX_CHAT_REDIS_NOTIFY_LAST);
+}
+
+
+static void
+on_subscriber_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
+{
+    u_char                  why[NGX_CHAT_REDIS_ERROR];
+    chat_digest_t           name;
+    ngx_chat_store_redis_t *redis = conn->data;
+
+    if (ngx_chat_redis_is_message(reply, "message")) {
+        /* the first 16 hex digits of a key's name */
+        if (chat_hex_read(ngx_chat_redis_text(reply->element[2]), name.bytes,
+                          sizeof(uint64_t)))
+        {
+            ngx_chat_store_changed(&redis->base, ngx_chat_store_prefix(&name),
+                                   0);
+        }
+
+    } else if (ngx_chat_redis_is_message(reply, "subscribe")) {
+        redis->notify.polled = ngx_current_msec;
+        notify_all(redis);
+
+    } else if (reply->type == REDIS_REPLY_ERROR) {
+        (void) ngx_chat_redis_error(reply, why);
+        ngx_chat_redis_conn_fail(conn, "%s", why);
+
+    } else {
+        /* the reply to a PING: the subscription lasts */
+        redis->notify.backoff = NGX_CHAT_REDIS_NOTIFY_FIRST;
+
+        if (redis->notify.logged) {
+            redis->notify.logged = 0;
+            ngx_log_error(NGX_LOG_ERR, conn->log, 0,
+                          "chat: subscribed to the store %V again",
+                          redis->notify.node->client.name);
+        }
+    }
+
+    freeReplyObject(reply);
+}
+
+
+/* Connects to a node, each time to another one. */
+static void
+subscribe(ngx_chat_store_redis_t *redis)
+{
+    if (redis->notify.node != NULL) {
+        redis->notify.node->is_used = 0;
+    }
+
+    redis->notify.node = ngx_chat_redis_cluster_any(&redis->cluster);
+    redis->notify.node->is_used = 1;
+    redis->notify.conn.host = redis->notify.node->client.conn.host;
+
+    if (redis->notify.conn.host != NULL) {
+        ngx_chat_redis_conn_open(&redis->notify.conn);
+    }
+}
+
+
+static void
+on_subscriber_retry(ngx_event_t *ev)
+{
+    ngx_chat_store_redis_t *redis = ev->data;
+
+    if (redis->notify.node->client.state == CHAT_STORE_UP
+        && redis->notify.backoff > NGX_CHAT_REDIS_NOTIFY_FIRST * 2)
+    {
+        notify_all(redis);
+    }
+
+    subscribe(redis);
+}
+
+
+static const char *
+on_ping(ngx_chat_redis_conn_t *conn)
+{
+    ngx_chat_store_redis_t *redis = conn->data;
+
+    /* a node that has left the cluster gets no notifications */
+    if (redis->cluster.known && redis->notify.node->slots == 0) {
+        return "it has no slots";
+    }
+
+    if (ngx_current_msec - redis->notify.polled > NGX_CHAT_REDIS_POLL) {
+        redis->notify.polled = ngx_current_msec;
+        notify_all(redis);
+    }
+
+    return NULL;
+}
+
+
+/* At the start, and when the server has another address. */
+static void
+resubscribe(ngx_chat_store_redis_t *redis)
+{
+    if (redis->notify.retry.timer_set) {
+        ngx_del_timer(&redis->notify.retry);
+    }
+
+    ngx_chat_redis_conn_close(&redis->notify.conn);
+    redis->notify.backoff = NGX_CHAT_REDIS_NOTIFY_FIRST;
+    subscribe(redis);
+}
+
+
+/* Sentinel. */
+
 static void
 locate_master(ngx_chat_redis_client_t *client)
 {
@@ -164,7 +313,7 @@ on_master_found(ngx_chat_redis_sentinel_t   *sentinel,
     ngx_chat_redis_client_move(&redis->cluster.nodes[0]->client, master);
 
     if (changed || redis->notify.conn.host == NULL) {
-        ngx_chat_redis_notify_move(&redis->notify);
+        resubscribe(redis);
     }
 }
 
@@ -175,21 +324,6 @@ on_master_unknown(ngx_chat_redis_sentinel_t *sentinel, const char *why)
     ngx_chat_store_redis_t *redis = sentinel->data;
 
     ngx_chat_redis_client_disconnect(&redis->cluster.nodes[0]->client, why);
-}
-
-
-static void
-on_notification(ngx_chat_redis_notify_t *notify, chat_str_t prefix)
-{
-    chat_digest_t           name;
-    ngx_chat_store_redis_t *redis = notify->data;
-
-    if (prefix.len == 0) {
-        notify_all(redis);
-
-    } else if (chat_hex_read(prefix, name.bytes, sizeof(uint64_t))) {
-        ngx_chat_store_changed(&redis->base, ngx_chat_store_prefix(&name), 0);
-    }
 }
 
 
@@ -242,8 +376,6 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     redis->liveness.beaten = on_beat;
     redis->liveness.died = notify_all;
     redis->liveness.data_lost = on_data_lost;
-    redis->notify.data = redis;
-    redis->notify.changed = on_notification;
 
     if (conf->scheme == NGX_CHAT_REDIS_SENTINEL) {
         redis->cluster.locate = locate_master;
@@ -261,8 +393,19 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     redis->unseen_since = ngx_current_msec;
     ngx_chat_redis_liveness_init(&redis->liveness, &redis->cluster,
                                  redis->base.store.worker);
-    ngx_chat_redis_notify_open(&redis->notify, &redis->cluster,
-                               redis->base.store.worker);
+
+    redis->notify.polled = ngx_current_msec;
+    redis->notify.conn.conf = conf;
+    redis->notify.conn.log = cycle->log;
+    redis->notify.conn.data = redis;
+    redis->notify.conn.ping = NGX_CHAT_REDIS_PING;
+    redis->notify.conn.ready = on_subscriber_ready;
+    redis->notify.conn.reply = on_subscriber_reply;
+    redis->notify.conn.closed = on_subscriber_closed;
+    redis->notify.conn.check = on_ping;
+    ngx_chat_redis_event(&redis->notify.retry, on_subscriber_retry, redis,
+                         cycle->log);
+    resubscribe(redis);
     return &redis->base.store;
 }
 

@@ -1,8 +1,9 @@
 /*
- * ngx_chat_shm.h: the zone that the workers of one node share.
+ * ngx_chat_shm.h: the store for one node, in a zone that its workers share.
  *
- * It holds batches of facts, each with a log, and the table of workers; it
- * survives a reload. Unless said otherwise, the caller holds the zone's mutex.
+ * It keeps the laws of facts/chat_store.h. The zone holds batches of facts,
+ * each with a log, and the table of workers; it survives a reload. Unless said
+ * otherwise, the caller holds the zone's mutex.
  * Without memory, a tenant within its share evicts idle data, first that of
  * the largest tenant if it is past its share, and in the end batches for which
  * requests of that tenant wait. A tenant past its share evicts its own only.
@@ -62,18 +63,17 @@ typedef struct {
     ngx_chat_shm_slot_t    slots[NGX_CHAT_SHM_SLOTS];
 } ngx_chat_shm_t;
 
-/* The zone in one configuration, and in this worker. */
+/* The zone in one configuration, and the store on it in this worker. */
 typedef struct {
+    ngx_chat_store_base_t  base; /* first: the store is in it */
     ngx_shm_zone_t        *zone;
     ngx_chat_shm_events_t *events; /* NULL: not made yet */
     ngx_chat_shm_t        *sh;
     ngx_slab_pool_t       *shpool;
     ngx_int_t              slot;  /* of this worker; -1: none */
     ngx_event_t           *wakes; /* of its eventfd; NULL: none */
-
-    /* called when a key has changed, or all keys */
-    void (*changed)(void *data, uint64_t prefix, ngx_uint_t all);
-    void *data;
+    u_char                 worker[NGX_CHAT_SHM_NAME]; /* the slot may have
+                                                         another one later */
 } ngx_chat_shm_ctx_t;
 
 /* A part of a payload, at most a page with its header. */
@@ -85,7 +85,7 @@ struct ngx_chat_shm_chunk_s {
 
 struct ngx_chat_shm_fact_s {
     ngx_chat_shm_fact_t  *next; /* of the batch; wait/ comes first */
-    ngx_chat_shm_fact_t  *prev;
+    ngx_chat_shm_fact_t **link; /* that points to this one */
     ngx_chat_shm_fact_t  *left; /* in the tree of fields */
     ngx_chat_shm_fact_t  *right;
     ngx_chat_shm_chunk_t *payload;
@@ -107,7 +107,7 @@ struct ngx_chat_shm_batch_s {
     ngx_uint_t             count; /* of facts */
     ngx_uint_t             paid;  /* 1: a payload is stored */
     ngx_chat_shm_fact_t   *first;
-    ngx_chat_shm_fact_t   *last;
+    ngx_chat_shm_fact_t  **end; /* of the list of facts */
     ngx_chat_shm_fact_t   *root;
     ngx_chat_shm_fact_t   *claim; /* the last claim/ that was put, or NULL */
 
@@ -247,5 +247,23 @@ void ngx_chat_shm_workers_notify(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
 /* With or without the mutex: 1 if the worker of this name runs. */
 ngx_uint_t ngx_chat_shm_workers_alive(ngx_chat_shm_ctx_t *ctx,
                                       chat_str_t          worker);
+
+
+/* ngx_chat_store_shm.c: the store, without the mutex */
+
+/*
+ * A zone of this size (bytes), to be called while the configuration is read.
+ * tag is the module's. NULL: no memory.
+ */
+void *ngx_chat_store_shm_add(ngx_conf_t *cf, size_t size, void *tag);
+
+/*
+ * In a new worker: the store on that zone, or NULL if this worker cannot take
+ * part (it was logged).
+ */
+chat_store_t *ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle);
+
+/* In a worker that exits. */
+void ngx_chat_store_shm_close(chat_store_t *store);
 
 #endif /* NGX_CHAT_SHM_H */

@@ -13,8 +13,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <sys/random.h>
 
+#include "base/ngx_chat_ctx.h"
 #include "store/shm/ngx_chat_shm.h"
 
 #define NGX_CHAT_SHM_SHARE 4        /* a tenant's share is 1/4 of the zone */
@@ -36,14 +36,10 @@ ngx_chat_shm_facts_init(ngx_chat_shm_ctx_t *ctx)
     chat_digest_t   key;
     ngx_chat_shm_t *sh;
 
-    if (getrandom(&key, sizeof(key), 0) != (ssize_t) sizeof(key)) {
-        ngx_log_error(NGX_LOG_EMERG, ctx->zone->shm.log, ngx_errno,
-                      "chat: getrandom() failed");
-        return NGX_ERROR;
-    }
-
     sh = ngx_slab_calloc(ctx->shpool, sizeof(ngx_chat_shm_t));
-    if (sh == NULL) {
+    if (sh == NULL
+        || ngx_chat_random(&key, sizeof(key), ctx->zone->shm.log) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -116,17 +112,11 @@ ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
  * not evicted. It stands while the worker watches the batch.
  */
 static ngx_uint_t
-is_wait(const ngx_chat_shm_fact_t *fact)
+is_wait(const ngx_chat_shm_fact_t *fact, chat_str_t *worker)
 {
-    return fact->field_len > 5 && ngx_memcmp(fact->data, "wait/", 5) == 0;
-}
-
-
-/* The worker in a wait/ fact. */
-static chat_str_t
-waiting_worker(const ngx_chat_shm_fact_t *fact)
-{
-    return chat_str(fact->data + 5, fact->field_len - 5u);
+    return chat_str_after(chat_str(fact->data, fact->field_len), "wait/",
+                          worker)
+           & 1;
 }
 
 
@@ -134,11 +124,11 @@ waiting_worker(const ngx_chat_shm_fact_t *fact)
 static ngx_uint_t
 is_watched(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
 {
-    ngx_chat_shm_fact_t *fact;
+    chat_str_t           worker;
+    ngx_chat_shm_fact_t *fact = batch->first;
 
-    for (fact = batch->first; fact != NULL && is_wait(fact); fact = fact->next)
-    {
-        if (ngx_chat_shm_workers_alive(ctx, waiting_worker(fact))) {
+    for (; fact != NULL && is_wait(fact, &worker); fact = fact->next) {
+        if (ngx_chat_shm_workers_alive(ctx, worker)) {
             return 1;
         }
     }
@@ -215,11 +205,11 @@ ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
                           const ngx_chat_shm_batch_t *batch)
 {
     uint64_t                   prefix = ngx_chat_store_prefix(&batch->name);
-    const ngx_chat_shm_fact_t *fact;
+    chat_str_t                 worker;
+    const ngx_chat_shm_fact_t *fact = batch->first;
 
-    for (fact = batch->first; fact != NULL && is_wait(fact); fact = fact->next)
-    {
-        ngx_chat_shm_workers_notify(ctx, waiting_worker(fact), prefix);
+    for (; fact != NULL && is_wait(fact, &worker); fact = fact->next) {
+        ngx_chat_shm_workers_notify(ctx, worker, prefix);
     }
 
     if (batch->claim != NULL) {
@@ -388,10 +378,13 @@ ngx_chat_shm_evict(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 }
 
 
-/* Allocates size zeroed bytes; evicts where there is no memory. */
+/*
+ * Returns size zeroed bytes, charged to the tenant (NULL: to none). Evicts
+ * where there is no memory, but not keep. NULL: no memory.
+ */
 static void *
-slab_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
-           const ngx_chat_shm_batch_t *keep, size_t size)
+alloc_block(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+            const ngx_chat_shm_batch_t *keep, size_t size)
 {
     void *p;
 
@@ -403,20 +396,8 @@ slab_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 
     if (p == NULL) {
         log_full(ctx);
-    }
 
-    return p;
-}
-
-
-/* Returns size zeroed bytes; does not evict keep. NULL: no memory. */
-static void *
-alloc_block(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
-            const ngx_chat_shm_batch_t *keep, size_t size)
-{
-    void *p = slab_alloc(ctx, tenant, keep, size);
-
-    if (p != NULL) {
+    } else if (tenant != NULL) {
         ngx_chat_shm_charge(ctx, tenant, (ssize_t) slab_cost(size));
     }
 
@@ -443,7 +424,7 @@ enter_tenant(ngx_chat_shm_ctx_t *ctx, uint64_t id)
         (ngx_chat_shm_tenant_t *) ngx_chat_shares_find(&ctx->sh->shares, id);
 
     if (tenant == NULL) {
-        tenant = slab_alloc(ctx, NULL, NULL, sizeof(*tenant));
+        tenant = alloc_block(ctx, NULL, NULL, sizeof(*tenant));
         if (tenant == NULL) {
             return NULL;
         }
@@ -517,6 +498,7 @@ ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
 
     batch->name = key->name;
     batch->tenant = tenant;
+    batch->end = &batch->first;
     ngx_queue_init(&batch->log.pages);
     *batch_link(ctx->sh, &batch->name) = batch;
     ngx_queue_insert_head(&ctx->sh->lru, &batch->queue);
@@ -684,29 +666,7 @@ remove_fact(ngx_chat_shm_batch_t *batch, const ngx_chat_shm_fact_t *fact)
 }
 
 
-/* Adds the payload to a fact without one, if it has the same value. */
-static ngx_int_t
-add_payload(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
-            ngx_chat_shm_fact_t *old, const chat_fact_t *fact)
-{
-    if (!fact->has_payload || old->has_payload
-        || !chat_str_eq(chat_str(old->data + old->field_len, old->value_len),
-                        fact->value))
-    {
-        return 0;
-    }
-
-    if (store_payload(ctx, batch, fact->payload, &old->payload) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    old->payload_len = (uint32_t) fact->payload.len;
-    old->has_payload = 1;
-    return 1;
-}
-
-
-/* A fact that is not in the batch yet; NULL: no memory. */
+/* A fact, still without its payload; NULL: no memory. */
 static ngx_chat_shm_fact_t *
 new_fact(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
          const chat_fact_t *fact)
@@ -726,15 +686,6 @@ new_fact(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
         return NULL;
     }
 
-    if (fact->has_payload
-        && store_payload(ctx, batch, fact->payload, &new->payload) != NGX_OK)
-    {
-        free_block(ctx, batch->tenant, new, size);
-        return NULL;
-    }
-
-    new->has_payload = fact->has_payload != 0;
-    new->payload_len = fact->has_payload ? (uint32_t) fact->payload.len : 0;
     new->field_len = (unsigned) fact->field.len &INT32_MAX;
     new->value_len = (uint32_t) fact->value.len;
     new->priority = (uint32_t) ngx_random();
@@ -752,32 +703,49 @@ ngx_int_t
 ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
                        const chat_fact_t *fact)
 {
-    ngx_chat_shm_fact_t *new;
+    chat_str_t worker;
+    ngx_chat_shm_fact_t *new, *old, **link;
 
-    new = ngx_chat_shm_facts_get(batch, fact->field);
-    if (new != NULL) {
-        return add_payload(ctx, batch, new, fact);
+    old = ngx_chat_shm_facts_get(batch, fact->field);
+
+    /* a fact does not change, but it may get its payload later */
+    if (old != NULL
+        && (!fact->has_payload || old->has_payload
+            || !chat_str_eq(
+                chat_str(old->data + old->field_len, old->value_len),
+                fact->value)))
+    {
+        return 0;
     }
 
-    new = new_fact(ctx, batch, fact);
+    new = old != NULL ? old : new_fact(ctx, batch, fact);
     if (new == NULL) {
         return NGX_ERROR;
     }
 
-    if (batch->first == NULL) {
-        batch->first = new;
-        batch->last = new;
+    if (fact->has_payload) {
+        if (store_payload(ctx, batch, fact->payload, &new->payload) != NGX_OK)
+        {
+            if (old == NULL) {
+                free_fact(ctx, batch->tenant, new);
+            }
 
-    } else if (is_wait(new)) {
-        new->next = batch->first;
-        batch->first->prev = new;
-        batch->first = new;
+            return NGX_ERROR;
+        }
 
-    } else {
-        new->prev = batch->last;
-        batch->last->next = new;
-        batch->last = new;
+        new->payload_len = (uint32_t) fact->payload.len;
+        new->has_payload = 1;
     }
+
+    if (old != NULL) {
+        return 1;
+    }
+
+    link = is_wait(new, &worker) ? &batch->first : batch->end;
+    new->link = link;
+    new->next = *link;
+    *(new->next ? &new->next->link : &batch->end) = &new->next;
+    *link = new;
 
     if (chat_str_starts(fact->field, "claim/")) {
         batch->claim = new;
@@ -801,17 +769,8 @@ ngx_chat_shm_facts_drop(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
 
     remove_fact(batch, fact);
 
-    if (fact->prev != NULL) {
-        fact->prev->next = fact->next;
-    } else {
-        batch->first = fact->next;
-    }
-
-    if (fact->next != NULL) {
-        fact->next->prev = fact->prev;
-    } else {
-        batch->last = fact->prev;
-    }
+    *(fact->next ? &fact->next->link : &batch->end) = fact->link;
+    *fact->link = fact->next;
 
     if (batch->claim == fact) {
         batch->claim = NULL;
@@ -836,7 +795,7 @@ ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
     batch->log.next = 0;
     batch->count = 0;
     batch->first = NULL;
-    batch->last = NULL;
+    batch->end = &batch->first;
     batch->root = NULL;
     batch->claim = NULL;
     batch->paid = 0;

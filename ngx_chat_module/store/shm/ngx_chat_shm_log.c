@@ -68,17 +68,6 @@ add_page(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 }
 
 
-static void
-free_page(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch, ngx_queue_t *q)
-{
-    ngx_queue_remove(q);
-    batch->log.npages--;
-    ctx->sh->log_pages -= ctx->sh->log_pages != 0;
-    ngx_chat_shm_charge(ctx, batch->tenant, -(ssize_t) ngx_pagesize);
-    ngx_slab_free_locked(ctx->shpool, page_of(q));
-}
-
-
 /* Takes the log out of the lists of logs. */
 static void
 unlink_log(ngx_chat_shm_batch_t *batch)
@@ -95,12 +84,19 @@ unlink_log(ngx_chat_shm_batch_t *batch)
 static ngx_uint_t
 drop_front(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 {
+    ngx_queue_t *q;
+
     if (ngx_queue_empty(&batch->log.pages)) {
         return 0;
     }
 
     do {
-        free_page(ctx, batch, ngx_queue_head(&batch->log.pages));
+        q = ngx_queue_head(&batch->log.pages);
+        ngx_queue_remove(q);
+        batch->log.npages--;
+        ctx->sh->log_pages -= ctx->sh->log_pages != 0;
+        ngx_chat_shm_charge(ctx, batch->tenant, -(ssize_t) ngx_pagesize);
+        ngx_slab_free_locked(ctx->shpool, page_of(q));
     } while (!ngx_queue_empty(&batch->log.pages)
              && !has_begin(page_of(ngx_queue_head(&batch->log.pages))));
 

@@ -255,12 +255,12 @@ on_wake(ngx_event_t *ev)
     ngx_shmtx_unlock(&ctx->shpool->mutex);
 
     if (all) {
-        ctx->changed(ctx->data, 0, 1);
+        ngx_chat_store_changed(&ctx->base, 0, 1);
         return;
     }
 
     for (i = 0; i < n; i++) {
-        ctx->changed(ctx->data, pending[i], 0);
+        ngx_chat_store_changed(&ctx->base, pending[i], 0);
     }
 }
 

@@ -10,14 +10,6 @@
 #include <ngx_event.h>
 
 #include "store/shm/ngx_chat_shm.h"
-#include "store/shm/ngx_chat_store_shm.h"
-
-
-typedef struct {
-    ngx_chat_store_base_t base; /* first: the store is in it */
-    ngx_chat_shm_ctx_t   *ctx;
-    u_char worker[NGX_CHAT_SHM_NAME]; /* the slot may have another one later */
-} ngx_chat_store_shm_t;
 
 
 static ngx_int_t
@@ -96,17 +88,19 @@ all_facts(ngx_chat_shm_batch_t *batch)
 
 
 /*
- * With the lock: puts the facts, if the batch then has at most `most` of them.
- * Returns the number of new ones. NGX_ERROR: no room for all.
+ * With the lock: puts the facts, if the batch then has at most `most` of them,
+ * and wait (or NULL). Returns the number of new facts. NGX_ERROR: no room for
+ * all.
  */
 static ngx_int_t
-put_facts(ngx_chat_store_shm_t *shm, ngx_chat_shm_batch_t *batch,
-          const chat_fact_t *facts, size_t n, size_t most)
+put_facts(ngx_chat_shm_ctx_t *shm, ngx_chat_shm_batch_t *batch,
+          const chat_fact_t *facts, size_t n, size_t most,
+          const chat_fact_t *wait)
 {
     size_t    i;
     ngx_int_t rc, added = 0;
 
-    if (batch->count + n > most) {
+    if (n != 0 && batch->count + n > most) {
         ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
                       "chat: a batch or conversation has %ui facts, more "
                       "are refused",
@@ -115,57 +109,78 @@ put_facts(ngx_chat_store_shm_t *shm, ngx_chat_shm_batch_t *batch,
     }
 
     for (i = 0; i < n; i++) {
-        rc = ngx_chat_shm_facts_put(shm->ctx, batch, &facts[i]);
+        rc = ngx_chat_shm_facts_put(shm, batch, &facts[i]);
         if (rc == NGX_ERROR) {
             return NGX_ERROR;
         }
         added += rc;
     }
 
-    return added;
+    return wait != NULL
+                   && ngx_chat_shm_facts_put(shm, batch, wait) == NGX_ERROR
+               ? NGX_ERROR
+               : added;
 }
 
 
-/*
- * A join; wait: the fact of a watch, or NULL. NGX_ERROR: no room for all
- * facts; the batch is not watched.
- */
-static ngx_int_t
-join_and_watch(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
-               const chat_key_t *key, const chat_fact_t *facts, size_t n,
-               uint32_t ttl, const chat_fact_t *wait)
+static void
+shm_unwatch(chat_store_watch_t *watch)
 {
-    ngx_int_t             added = 0;
-    ngx_slab_pool_t      *shpool = shm->ctx->shpool;
+    ngx_chat_shm_batch_t *batch;
+    ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) watch->store;
+
+    if (shm == NULL) {
+        return;
+    }
+
+    ngx_chat_store_unwatch(watch);
+
+    if (ngx_chat_store_is_watched(&shm->base, &watch->key)) {
+        return;
+    }
+
+    ngx_shmtx_lock(&shm->shpool->mutex);
+
+    batch = ngx_chat_shm_facts_find(shm, &watch->key);
+    if (batch != NULL) {
+        ngx_chat_shm_facts_drop(shm, batch, shm->base.wait.field);
+    }
+
+    ngx_shmtx_unlock(&shm->shpool->mutex);
+}
+
+
+/* A watch whose facts find no room does not begin. */
+static void
+shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
+         const chat_fact_t *facts, size_t n, uint32_t ttl,
+         chat_store_watch_t *watch)
+{
+    size_t                most = store->most_facts;
+    ngx_int_t             added = n || watch ? NGX_ERROR : 0;
     chat_facts_t         *reply = NULL;
     ngx_chat_shm_batch_t *batch;
+    ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) store;
+    ngx_slab_pool_t      *shpool = shm->shpool;
+
+    if (watch != NULL) {
+        shm_unwatch(watch);
+    }
 
     ngx_shmtx_lock(&shpool->mutex);
-    ngx_chat_shm_facts_expire(shm->ctx);
+    ngx_chat_shm_facts_expire(shm);
 
-    batch = n || wait ? ngx_chat_shm_facts_make(shm->ctx, key)
-                      : ngx_chat_shm_facts_find(shm->ctx, key);
+    batch = n || watch ? ngx_chat_shm_facts_make(shm, key)
+                       : ngx_chat_shm_facts_find(shm, key);
 
-    if (batch == NULL && (n || wait)) {
-        added = NGX_ERROR;
-
-    } else if (batch != NULL) {
-        if (n != 0) {
-            added =
-                put_facts(shm, batch, facts, n,
-                          (size_t) shm->base.store.most_facts * (op ? 1 : 2));
-        }
-
-        if (wait != NULL && added != NGX_ERROR) {
-            if (ngx_chat_shm_facts_put(shm->ctx, batch, wait) == NGX_ERROR) {
-                added = NGX_ERROR;
-            }
-        }
+    if (batch != NULL) {
+        added = put_facts(shm, batch, facts, n, most * (op ? 1 : 2),
+                          watch ? &shm->base.wait : NULL);
 
         /* also after a join that has failed half-way */
         batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
         if (added != 0) {
-            ngx_chat_shm_facts_notify(shm->ctx, batch);
+            ngx_chat_shm_facts_notify(shm, batch);
         }
     }
 
@@ -181,59 +196,7 @@ join_and_watch(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
         ngx_chat_store_answer(&shm->base, op, reply);
     }
 
-    return added == NGX_ERROR ? NGX_ERROR : NGX_OK;
-}
-
-
-static void
-shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
-         const chat_fact_t *facts, size_t n, uint32_t ttl)
-{
-    (void) join_and_watch((ngx_chat_store_shm_t *) store, op, key, facts, n,
-                          ttl, NULL);
-}
-
-
-static void
-shm_unwatch(chat_store_watch_t *watch)
-{
-    ngx_chat_shm_ctx_t   *ctx;
-    ngx_chat_shm_batch_t *batch;
-    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) watch->store;
-
-    if (shm == NULL) {
-        return;
-    }
-
-    ngx_chat_store_watch_remove(&shm->base, watch);
-
-    if (ngx_chat_store_is_watched(&shm->base, &watch->key)) {
-        return;
-    }
-
-    ctx = shm->ctx;
-    ngx_shmtx_lock(&ctx->shpool->mutex);
-
-    batch = ngx_chat_shm_facts_find(ctx, &watch->key);
-    if (batch != NULL) {
-        ngx_chat_shm_facts_drop(ctx, batch, shm->base.wait.field);
-    }
-
-    ngx_shmtx_unlock(&ctx->shpool->mutex);
-}
-
-
-static void
-shm_watch(chat_store_t *store, chat_store_watch_t *watch, chat_store_op_t *op,
-          const chat_key_t *key, const chat_fact_t *facts, size_t n,
-          uint32_t ttl)
-{
-    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
-
-    shm_unwatch(watch);
-
-    if (join_and_watch(shm, op, key, facts, n, ttl, &shm->base.wait) == NGX_OK)
-    {
+    if (watch != NULL && added != NGX_ERROR) {
         ngx_chat_store_watch_add(&shm->base, watch, key);
     }
 }
@@ -247,10 +210,10 @@ shm_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     chat_facts_t         *reply = ngx_chat_store_reply();
     ngx_chat_shm_fact_t  *fact;
     ngx_chat_shm_batch_t *batch;
-    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
+    ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) store;
 
-    ngx_shmtx_lock(&shm->ctx->shpool->mutex);
-    batch = ngx_chat_shm_facts_find(shm->ctx, key);
+    ngx_shmtx_lock(&shm->shpool->mutex);
+    batch = ngx_chat_shm_facts_find(shm, key);
 
     for (i = 0; i < n && batch != NULL && reply != NULL; i++) {
         fact = ngx_chat_shm_facts_get(batch, fields[i]);
@@ -260,7 +223,7 @@ shm_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
         }
     }
 
-    ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
+    ngx_shmtx_unlock(&shm->shpool->mutex);
 
     ngx_chat_store_answer(&shm->base, op, reply);
 }
@@ -271,23 +234,23 @@ shm_append(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
            uint64_t position, chat_str_t bytes, int last, uint64_t keep,
            uint32_t ttl)
 {
-    ngx_chat_shm_ctx_t   *ctx = ((ngx_chat_store_shm_t *) store)->ctx;
+    ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) store;
     ngx_chat_shm_batch_t *batch;
 
-    ngx_shmtx_lock(&ctx->shpool->mutex);
+    ngx_shmtx_lock(&shm->shpool->mutex);
 
-    batch = ngx_chat_shm_facts_find(ctx, key);
+    batch = ngx_chat_shm_facts_find(shm, key);
 
     /* without facts no request would find the log */
     if (batch != NULL && batch->count != 0
         && ngx_chat_shm_facts_get(batch, chat_cstr("cleared")) == NULL
-        && ngx_chat_shm_log_put(ctx, batch, position, bytes, last, keep))
+        && ngx_chat_shm_log_put(shm, batch, position, bytes, last, keep))
     {
         batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
-        ngx_chat_shm_facts_notify(ctx, batch);
+        ngx_chat_shm_facts_notify(shm, batch);
     }
 
-    ngx_shmtx_unlock(&ctx->shpool->mutex);
+    ngx_shmtx_unlock(&shm->shpool->mutex);
 }
 
 
@@ -297,15 +260,15 @@ shm_read(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 {
     chat_facts_t         *reply;
     ngx_chat_shm_batch_t *batch;
-    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
+    ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) store;
 
-    ngx_shmtx_lock(&shm->ctx->shpool->mutex);
+    ngx_shmtx_lock(&shm->shpool->mutex);
 
-    batch = ngx_chat_shm_facts_find(shm->ctx, key);
-    reply = batch != NULL ? ngx_chat_shm_log_read(shm->ctx, batch, position)
+    batch = ngx_chat_shm_facts_find(shm, key);
+    reply = batch != NULL ? ngx_chat_shm_log_read(shm, batch, position)
                           : all_facts(NULL);
 
-    ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
+    ngx_shmtx_unlock(&shm->shpool->mutex);
 
     ngx_chat_store_answer(&shm->base, op, reply);
 }
@@ -316,18 +279,18 @@ shm_drop(chat_store_t *store, const chat_key_t *key, const chat_str_t *fields,
          size_t n)
 {
     size_t                i;
-    ngx_chat_shm_ctx_t   *ctx = ((ngx_chat_store_shm_t *) store)->ctx;
+    ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) store;
     ngx_chat_shm_batch_t *batch;
 
-    ngx_shmtx_lock(&ctx->shpool->mutex);
+    ngx_shmtx_lock(&shm->shpool->mutex);
 
-    batch = ngx_chat_shm_facts_find(ctx, key);
+    batch = ngx_chat_shm_facts_find(shm, key);
 
     for (i = 0; i < n && batch != NULL; i++) {
-        ngx_chat_shm_facts_drop(ctx, batch, fields[i]);
+        ngx_chat_shm_facts_drop(shm, batch, fields[i]);
     }
 
-    ngx_shmtx_unlock(&ctx->shpool->mutex);
+    ngx_shmtx_unlock(&shm->shpool->mutex);
 }
 
 
@@ -335,19 +298,19 @@ static void
 shm_clear(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
 {
     ngx_chat_shm_batch_t *batch;
-    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
+    ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) store;
 
-    ngx_shmtx_lock(&shm->ctx->shpool->mutex);
+    ngx_shmtx_lock(&shm->shpool->mutex);
 
-    batch = ngx_chat_shm_facts_make(shm->ctx, key);
+    batch = ngx_chat_shm_facts_make(shm, key);
     if (batch != NULL) {
-        ngx_chat_shm_facts_notify(shm->ctx, batch);
-        ngx_chat_shm_facts_clear(shm->ctx, batch);
-        (void) ngx_chat_shm_facts_put(shm->ctx, batch, &shm->base.cleared);
+        ngx_chat_shm_facts_notify(shm, batch);
+        ngx_chat_shm_facts_clear(shm, batch);
+        (void) ngx_chat_shm_facts_put(shm, batch, &shm->base.cleared);
         batch->expires = ngx_time() + (time_t) ttl;
     }
 
-    ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
+    ngx_shmtx_unlock(&shm->shpool->mutex);
 }
 
 
@@ -355,7 +318,7 @@ static void
 shm_cancel(chat_store_op_t *op)
 {
     if (op->store != NULL) {
-        ngx_chat_store_forget(&((ngx_chat_store_shm_t *) op->store)->base, op);
+        ngx_chat_store_forget(&((ngx_chat_shm_ctx_t *) op->store)->base, op);
     }
 }
 
@@ -363,61 +326,47 @@ shm_cancel(chat_store_op_t *op)
 static int
 shm_alive(chat_store_t *store, chat_str_t worker)
 {
-    return (int) ngx_chat_shm_workers_alive(
-        ((ngx_chat_store_shm_t *) store)->ctx, worker);
-}
-
-
-static void
-on_changed(void *data, uint64_t prefix, ngx_uint_t all)
-{
-    ngx_chat_store_shm_t *shm = data;
-
-    ngx_chat_store_changed(&shm->base, prefix, all);
+    return (int) ngx_chat_shm_workers_alive((ngx_chat_shm_ctx_t *) store,
+                                            worker);
 }
 
 
 chat_store_t *
 ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
 {
-    ngx_chat_shm_ctx_t   *ctx = ((ngx_shm_zone_t *) zone)->data;
-    ngx_chat_shm_slot_t  *slot;
-    ngx_chat_store_shm_t *shm;
+    chat_store_t        *store;
+    ngx_chat_shm_ctx_t  *shm = ((ngx_shm_zone_t *) zone)->data;
+    ngx_chat_shm_slot_t *slot;
 
-    shm = ngx_pcalloc(cycle->pool, sizeof(ngx_chat_store_shm_t));
-    if (shm == NULL || ngx_chat_shm_workers_join(ctx, cycle) != NGX_OK) {
+    if (ngx_chat_shm_workers_join(shm, cycle) != NGX_OK) {
         return NULL;
     }
 
-    shm->ctx = ctx;
-    slot = &ctx->sh->slots[ctx->slot];
+    slot = &shm->sh->slots[shm->slot];
     ngx_memcpy(shm->worker, slot->name, slot->len);
-    ctx->changed = on_changed;
-    ctx->data = shm;
 
-    shm->base.store.name = "shm";
-    shm->base.store.worker = chat_str(shm->worker, slot->len);
-    shm->base.store.state = CHAT_STORE_UP;
-    shm->base.store.most_facts = CHAT_STORE_FACTS;
-    shm->base.store.join = shm_join;
-    shm->base.store.watch = shm_watch;
-    shm->base.store.unwatch = shm_unwatch;
-    shm->base.store.payloads = shm_payloads;
-    shm->base.store.append = shm_append;
-    shm->base.store.read = shm_read;
-    shm->base.store.drop = shm_drop;
-    shm->base.store.clear = shm_clear;
-    shm->base.store.cancel = shm_cancel;
-    shm->base.store.alive = shm_alive;
+    store = &shm->base.store;
+    store->name = "shm";
+    store->worker = chat_str(shm->worker, slot->len);
+    store->state = CHAT_STORE_UP;
+    store->most_facts = CHAT_STORE_FACTS;
+    store->join = shm_join;
+    store->unwatch = shm_unwatch;
+    store->payloads = shm_payloads;
+    store->append = shm_append;
+    store->read = shm_read;
+    store->drop = shm_drop;
+    store->clear = shm_clear;
+    store->cancel = shm_cancel;
+    store->alive = shm_alive;
 
-    return ngx_chat_store_base_init(&shm->base, cycle) == NGX_OK
-               ? &shm->base.store
-               : NULL;
+    return ngx_chat_store_base_init(&shm->base, cycle) == NGX_OK ? store
+                                                                 : NULL;
 }
 
 
 void
 ngx_chat_store_shm_close(chat_store_t *store)
 {
-    ngx_chat_shm_workers_leave(((ngx_chat_store_shm_t *) store)->ctx);
+    ngx_chat_shm_workers_leave((ngx_chat_shm_ctx_t *) store);
 }
