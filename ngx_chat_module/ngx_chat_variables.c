@@ -12,6 +12,7 @@
 #include "record/ngx_chat_index.h"
 #include "request/ngx_chat_request.h"
 
+#define NGX_CHAT_VAR_TEXT (NGX_INT_T_LEN + 33) /* a number, or hex digits */
 
 typedef enum {
     NGX_CHAT_VAR_DIALECT,
@@ -68,59 +69,20 @@ ngx_chat_add_variables(ngx_conf_t *cf)
 }
 
 
-/* Copies text into the request's pool as the variable's value. */
-static ngx_int_t
-ngx_chat_variable_text(ngx_http_request_t *r, ngx_http_variable_value_t *v,
-                       const void *data, size_t len)
+static chat_str_t
+number(u_char *text, ngx_uint_t n)
 {
-    if (len == 0) {
-        v->not_found = 1;
-        return NGX_OK;
-    }
-
-    v->data = ngx_pnalloc(r->pool, len);
-    if (v->data == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(v->data, data, len);
-    v->len = (unsigned) len;
-    v->valid = 1;
-    v->no_cacheable = 1;
-    v->not_found = 0;
-    return NGX_OK;
-}
-
-
-/* name NULL: there is no value. */
-static ngx_int_t
-ngx_chat_variable_name(ngx_http_request_t *r, ngx_http_variable_value_t *v,
-                       const char *name)
-{
-    return ngx_chat_variable_text(r, v, name, name ? ngx_strlen(name) : 0);
-}
-
-
-static ngx_int_t
-ngx_chat_variable_number(ngx_http_request_t *r, ngx_http_variable_value_t *v,
-                         ngx_uint_t n)
-{
-    u_char text[NGX_INT_T_LEN];
-
-    return ngx_chat_variable_text(
-        r, v, text, (size_t) (ngx_sprintf(text, "%ui", n) - text));
+    return chat_str(text, (size_t) (ngx_sprintf(text, "%ui", n) - text));
 }
 
 
 /* Milliseconds as seconds with three digits, as $request_time has it. */
-static ngx_int_t
-ngx_chat_variable_time(ngx_http_request_t *r, ngx_http_variable_value_t *v,
-                       ngx_msec_t ms)
+static chat_str_t
+seconds(u_char *text, ngx_msec_t ms)
 {
-    u_char text[NGX_INT_T_LEN + 5], *end;
+    u_char *end = ngx_sprintf(text, "%M.%03M", ms / 1000, ms % 1000);
 
-    end = ngx_sprintf(text, "%M.%03M", ms / 1000, ms % 1000);
-    return ngx_chat_variable_text(r, v, text, (size_t) (end - text));
+    return chat_str(text, (size_t) (end - text));
 }
 
 
@@ -129,7 +91,7 @@ ngx_chat_variable_time(ngx_http_request_t *r, ngx_http_variable_value_t *v,
  * only those with a result.
  */
 static ngx_uint_t
-ngx_chat_variable_calls(ngx_chat_ctx_t *ctx, ngx_uint_t settled)
+calls(ngx_chat_ctx_t *ctx, ngx_uint_t settled)
 {
     size_t n = ctx->barrier.q.nmembers;
 
@@ -146,66 +108,56 @@ ngx_chat_variable_calls(ngx_chat_ctx_t *ctx, ngx_uint_t settled)
 }
 
 
-/* The variables of a request with a recognised body. */
-static ngx_int_t
-ngx_chat_variable_chat(ngx_http_request_t *r, ngx_http_variable_value_t *v,
-                       ngx_chat_ctx_t *ctx, uintptr_t which)
+/*
+ * The value for a request with a recognised body, or empty: the variable is
+ * not found. text: room of NGX_CHAT_VAR_TEXT bytes.
+ */
+static chat_str_t
+value_of(ngx_chat_ctx_t *ctx, uintptr_t which, u_char *text)
 {
-    char                       hex[33];
-    chat_str_t                 id = { NULL, 0 };
     const chat_replay_count_t *count;
+    chat_str_t                 none = { NULL, 0 };
     chat_stream_t             *stream = ctx->response.stream;
 
     switch (which) {
     case NGX_CHAT_VAR_DIALECT:
-        return ngx_chat_variable_name(r, v, ctx->dialect->name);
+        return chat_cstr(ctx->dialect->name);
 
     case NGX_CHAT_VAR_CONVERSATION:
-        id = ctx->scope.conversation;
-        return ngx_chat_variable_text(r, v, id.data, id.len);
+        return ctx->scope.conversation;
 
     case NGX_CHAT_VAR_BATCH:
-        chat_digest_hex(&ctx->barrier.q.key.name, 16, hex);
-        return ngx_chat_variable_name(
-            r, v, ctx->barrier.q.dialect != NULL ? hex : NULL);
+        chat_digest_hex(&ctx->barrier.q.key.name, 16, (char *) text);
+        return ctx->barrier.q.dialect ? chat_cstr((char *) text) : none;
 
     case NGX_CHAT_VAR_STREAM:
-        if (ctx->stream_id != NULL) {
-            return ngx_chat_variable_name(r, v, ctx->stream_id);
-        }
-
-        id = stream != NULL ? chat_stream_info(stream)->id : id;
-        return ngx_chat_variable_text(r, v, id.data, id.len);
+        return ctx->stream_id   ? chat_cstr(ctx->stream_id)
+               : stream != NULL ? chat_stream_info(stream)->id
+                                : none;
 
     case NGX_CHAT_VAR_TURN_STATUS:
-        return ngx_chat_variable_name(r, v,
-                                      ctx->response.answered
-                                              && ctx->response.finished
-                                          ? chat_end_name(ctx->response.end)
-                                          : NULL);
+        return ctx->response.answered && ctx->response.finished
+                   ? chat_cstr(chat_end_name(ctx->response.end))
+                   : none;
 
     case NGX_CHAT_VAR_CALLS:
     case NGX_CHAT_VAR_SETTLED:
-        return ngx_chat_variable_number(
-            r, v, ngx_chat_variable_calls(ctx, which == NGX_CHAT_VAR_SETTLED));
+        return number(text, calls(ctx, which == NGX_CHAT_VAR_SETTLED));
 
     case NGX_CHAT_VAR_REPLAYS_DROPPED:
         count = stream != NULL ? chat_stream_count(stream) : NULL;
-        return ngx_chat_variable_number(
-            r, v, count ? count->replays + count->results : 0);
+        return number(text, count ? count->replays + count->results : 0);
 
     case NGX_CHAT_VAR_HOLD_TIME:
-        return ngx_chat_variable_time(r, v,
-                                      ctx->wait.held ? ngx_current_msec
-                                                           - ctx->wait.started
-                                                     : ctx->wait.total);
+        return seconds(text, ctx->wait.held
+                                 ? ngx_current_msec - ctx->wait.started
+                                 : ctx->wait.total);
 
     case NGX_CHAT_VAR_STORE_TIME:
-        return ngx_chat_variable_time(
-            r, v, (ngx_msec_t) (ctx->barrier.asking / 1000));
+        return seconds(text, (ngx_msec_t) (ctx->barrier.asking / 1000));
 
     default: /* NGX_CHAT_VAR_ATTEMPT */
-        return ngx_chat_variable_number(r, v, ctx->attempt.k);
+        return number(text, ctx->attempt.k);
     }
 }
 
@@ -214,21 +166,36 @@ static ngx_int_t
 ngx_chat_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
                   uintptr_t which)
 {
-    const chat_reason_t *reason;
+    u_char               text[NGX_CHAT_VAR_TEXT];
+    chat_str_t           value = { NULL, 0 };
     ngx_chat_ctx_t      *ctx = ngx_chat_get_ctx(r->main);
+    const chat_reason_t *reason;
 
     if (which == NGX_CHAT_VAR_VERDICT || which == NGX_CHAT_VAR_REASON) {
         reason = &chat_reasons[ctx ? ctx->reason
                                    : ngx_chat_request_unread(r->main)];
+        value = chat_cstr(which == NGX_CHAT_VAR_REASON
+                              ? reason->word
+                              : chat_verdict_names[reason->verdict]);
 
-        return ngx_chat_variable_name(
-            r, v,
-            which == NGX_CHAT_VAR_REASON
-                ? reason->word
-                : chat_verdict_names[reason->verdict]);
+    } else if (ctx != NULL && ctx->dialect != NULL) {
+        value = value_of(ctx, which, text);
     }
 
-    return ctx != NULL && ctx->dialect != NULL
-               ? ngx_chat_variable_chat(r, v, ctx, which)
-               : ngx_chat_variable_name(r, v, NULL);
+    if (value.len == 0) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    v->data = ngx_pnalloc(r->pool, value.len);
+    if (v->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(v->data, value.data, value.len);
+    v->len = (unsigned) value.len;
+    v->valid = 1;
+    v->no_cacheable = 1;
+    v->not_found = 0;
+    return NGX_OK;
 }

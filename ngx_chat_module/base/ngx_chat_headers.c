@@ -189,26 +189,22 @@ ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
 }
 
 
-/* The value of a Retry-After in seconds. */
-static uint32_t
-ngx_chat_headers_seconds(ngx_str_t *value)
+uint32_t
+ngx_chat_headers_after(ngx_http_request_t *r)
 {
-    time_t seconds = ngx_atotm(value->data, value->len);
+    time_t           seconds = 0;
+    ngx_table_elt_t *h;
+
+    h = ngx_chat_headers_find(&r->headers_out.headers, "retry-after");
+
+    if (h != NULL) {
+        seconds = ngx_atotm(h->value.data, h->value.len);
+    }
 
     if (seconds == NGX_ERROR) {
-        seconds = ngx_parse_http_time(value->data, value->len);
+        seconds = ngx_parse_http_time(h->value.data, h->value.len);
         seconds = seconds == NGX_ERROR ? 0 : seconds - ngx_time();
     }
 
     return seconds <= 0 ? 0 : (uint32_t) ngx_min(seconds, CHAT_AFTER_MAX);
-}
-
-
-uint32_t
-ngx_chat_headers_after(ngx_http_request_t *r)
-{
-    ngx_table_elt_t *h;
-
-    h = ngx_chat_headers_find(&r->headers_out.headers, "retry-after");
-    return h ? ngx_chat_headers_seconds(&h->value) : 0;
 }

@@ -117,44 +117,26 @@ read_wanted(ngx_http_request_t *r, ngx_chat_metrics_wanted_t *wanted)
 }
 
 
-/* Writes the timeline of what the request names. NGX_ERROR: no memory. */
+/* Writes the status of this node, or the timeline of what is wanted (NULL:
+ * the status). NGX_ERROR: no memory. */
 static ngx_int_t
-write_timeline(ngx_http_request_t *r, const ngx_chat_metrics_wanted_t *wanted,
-               chat_buf_t *out)
+write_status(ngx_http_request_t *r, const ngx_chat_metrics_wanted_t *wanted,
+             ngx_uint_t prometheus, chat_buf_t *out)
 {
-    chat_status_t      *status = ngx_pcalloc(r->pool, sizeof(chat_status_t));
-    ngx_chat_metrics_t *metrics = ngx_chat_worker(r)->metrics;
-
-    if (status == NULL
-        || ngx_chat_metrics_timeline(metrics, r->pool, wanted, status)
-               != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    status->time = ngx_chat_now();
-    status->node = chat_str(metrics->sh->name, metrics->sh->name_len);
-    chat_status_timeline(status, out);
-    return out->failed ? NGX_ERROR : NGX_OK;
-}
-
-
-/* Writes the status of this node. NGX_ERROR: no memory. */
-static ngx_int_t
-write_status(ngx_http_request_t *r, ngx_uint_t prometheus, chat_buf_t *out)
-{
-    chat_status_t         *status;
+    chat_status_t         *status = ngx_pcalloc(r->pool, sizeof(*status));
     ngx_shm_zone_t        *zone;
+    ngx_chat_metrics_t    *metrics;
     ngx_chat_main_conf_t  *mcf;
     const ngx_slab_pool_t *shpool;
 
     mcf = ngx_http_get_module_main_conf(r, ngx_chat_module);
+    metrics = mcf->worker.metrics;
     note_store(&mcf->worker);
 
-    status = ngx_pcalloc(r->pool, sizeof(chat_status_t));
     if (status == NULL
-        || ngx_chat_metrics_read(mcf->worker.metrics, r->pool, !prometheus,
-                                 status)
+        || (wanted != NULL
+                ? ngx_chat_metrics_timeline(metrics, r->pool, wanted, status)
+                : ngx_chat_metrics_read(metrics, r->pool, !prometheus, status))
                != NGX_OK)
     {
         return NGX_ERROR;
@@ -164,8 +146,7 @@ write_status(ngx_http_request_t *r, ngx_uint_t prometheus, chat_buf_t *out)
     status->nginx = chat_cstr(NGINX_VERSION);
     status->time = ngx_chat_now();
     status->store = mcf->redis ? "redis" : "shm";
-    status->node = chat_str(mcf->worker.metrics->sh->name,
-                            mcf->worker.metrics->sh->name_len);
+    status->node = chat_str(metrics->sh->name, metrics->sh->name_len);
 
     zone = mcf->zone;
     if (zone != NULL) {
@@ -174,7 +155,9 @@ write_status(ngx_http_request_t *r, ngx_uint_t prometheus, chat_buf_t *out)
         status->zone_used = zone->shm.size - shpool->pfree * ngx_pagesize;
     }
 
-    if (prometheus) {
+    if (wanted != NULL) {
+        chat_status_timeline(status, out);
+    } else if (prometheus) {
         chat_status_prometheus(status, out);
     } else {
         chat_status_json(status, out);
@@ -212,8 +195,8 @@ status_handler(ngx_http_request_t *r)
     }
 
     prometheus = timeline == NGX_DECLINED && wants_text(r);
-    rc = timeline == NGX_OK ? write_timeline(r, &wanted, &text)
-                            : write_status(r, prometheus, &text);
+    rc = write_status(r, timeline == NGX_OK ? &wanted : NULL, prometheus,
+                      &text);
 
     if (rc != NGX_OK || ngx_chat_answer_add_header(r, key, value) != NGX_OK) {
         chat_buf_free(&text);

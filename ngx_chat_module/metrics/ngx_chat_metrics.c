@@ -27,20 +27,18 @@
 static ngx_chat_metrics_slot_t nowhere;
 
 
+/* Only this worker writes the entry. */
 static void
-begin_write(ngx_atomic_uint_t *seq)
+write_entry(ngx_atomic_uint_t *seq, void *to, const void *from, size_t size)
 {
+    volatile ngx_atomic_uint_t *now = seq;
+
     /* it is odd already if a killed worker was writing here */
-    *(volatile ngx_atomic_uint_t *) seq |= 1;
+    *now |= 1;
     ngx_memory_barrier();
-}
-
-
-static void
-end_write(ngx_atomic_uint_t *seq)
-{
+    ngx_memcpy(to, from, size);
     ngx_memory_barrier();
-    *(volatile ngx_atomic_uint_t *) seq += 1;
+    *now += 1;
 }
 
 
@@ -248,26 +246,6 @@ dialect_of(ngx_chat_ctx_t *ctx)
 }
 
 
-/* A line in the log: what became of a request, and why. */
-static void
-log_reason(ngx_chat_ctx_t *ctx, const chat_log_event_t *event)
-{
-    char                 batch[17];
-    u_char               id[NGX_CHAT_LOG_ID], *end;
-    const chat_reason_t *reason = &chat_reasons[event->what];
-
-    end = ngx_chat_log_id(id, ctx->scope.conversation);
-    chat_hex(event->batch, sizeof(event->batch), batch);
-
-    ngx_log_error(NGX_LOG_INFO, ctx->request->connection->log, 0,
-                  "chat: %s: %s, dialect %s, batch %s, conversation %*s%s%s",
-                  chat_verdict_names[reason->verdict], reason->word,
-                  ctx->dialect ? ctx->dialect->name : "-",
-                  event->has_batch ? batch : "-", (size_t) (end - id), id,
-                  event->detail[0] ? ", " : "", event->detail);
-}
-
-
 /* Fills the event: its request, connection, batch and results. */
 static void
 init_event(ngx_chat_ctx_t *ctx, ngx_uint_t what, chat_log_event_t *event)
@@ -307,26 +285,19 @@ init_event(ngx_chat_ctx_t *ctx, ngx_uint_t what, chat_log_event_t *event)
 }
 
 
-static void
-write_event(ngx_chat_metrics_event_t *entry, const chat_log_event_t *event)
-{
-    begin_write(&entry->seq);
-    entry->event = *event;
-    end_write(&entry->seq);
-}
-
-
 /* The event is in timelines, and if not quiet among the last events. */
 static void
 add_event(ngx_chat_ctx_t *ctx, const chat_log_event_t *event)
 {
-    ngx_chat_metrics_slot_t *slot = ctx->worker->metrics->slot;
+    ngx_chat_metrics_slot_t  *slot = ctx->worker->metrics->slot;
+    ngx_chat_metrics_event_t *entry;
 
-    write_event(&slot->timeline[slot->ntimed++ % CHAT_STATUS_TIMELINE], event);
+    entry = &slot->timeline[slot->ntimed++ % CHAT_STATUS_TIMELINE];
+    write_entry(&entry->seq, &entry->event, event, sizeof(*event));
 
     if (!chat_event_is_quiet(event->what)) {
-        write_event(&slot->events[slot->nevents++ % CHAT_STATUS_EVENTS],
-                    event);
+        entry = &slot->events[slot->nevents++ % CHAT_STATUS_EVENTS];
+        write_entry(&entry->seq, &entry->event, event, sizeof(*event));
     }
 }
 
@@ -339,6 +310,8 @@ add_event(ngx_chat_ctx_t *ctx, const chat_log_event_t *event)
 static void
 put_event(ngx_chat_ctx_t *ctx, ngx_uint_t what, const char *detail, ...)
 {
+    char             batch[17];
+    u_char           id[NGX_CHAT_LOG_ID], *end;
     va_list          args;
     chat_log_event_t event;
 
@@ -351,7 +324,15 @@ put_event(ngx_chat_ctx_t *ctx, ngx_uint_t what, const char *detail, ...)
     va_end(args);
 
     if (what < CHAT_REASONS && !chat_event_is_quiet((unsigned) what)) {
-        log_reason(ctx, &event);
+        end = ngx_chat_log_id(id, ctx->scope.conversation);
+        chat_hex(event.batch, sizeof(event.batch), batch);
+        ngx_log_error(
+            NGX_LOG_INFO, ctx->request->connection->log, 0,
+            "chat: %s: %s, dialect %s, batch %s, conversation %*s%s%s",
+            chat_verdict_names[chat_reasons[what].verdict],
+            chat_reasons[what].word, ctx->dialect ? ctx->dialect->name : "-",
+            event.has_batch ? batch : "-", (size_t) (end - id), id,
+            event.detail[0] ? ", " : "", event.detail);
     }
 
     add_event(ctx, &event);
@@ -536,45 +517,31 @@ ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx)
 }
 
 
-/* The entry of the request's batch, perhaps a new one; or NULL. */
+/* The entry of the request's batch, perhaps a free one; or NULL. */
 static ngx_chat_metrics_batch_t *
 find_entry(ngx_chat_ctx_t *ctx)
 {
-    ngx_int_t                 i, room = -1;
+    ngx_int_t                 i;
     const u_char             *name = ctx->barrier.q.key.name.bytes;
-    ngx_chat_metrics_batch_t *entry, *batches;
+    ngx_chat_metrics_batch_t *room = NULL, *entry;
 
-    batches = ctx->worker->metrics->slot->batches;
+    entry = ctx->worker->metrics->slot->batches;
 
     if (ctx->wait.shown != 0) {
-        return &batches[ctx->wait.shown - 1];
+        return &entry[ctx->wait.shown - 1];
     }
 
-    for (i = CHAT_STATUS_BATCHES - 1; i >= 0; i--) {
-        entry = &batches[i];
-
+    for (i = 0; i < CHAT_STATUS_BATCHES; i++, entry++) {
         if (entry->batch.held == 0) {
-            room = i;
+            room = room ? room : entry;
         } else if (ngx_memcmp(entry->batch.name, name,
                               sizeof(entry->batch.name))
                    == 0) {
-            break;
+            return entry;
         }
     }
 
-    i = i >= 0 ? i : room;
-    if (i == -1) {
-        return NULL;
-    }
-
-    entry = &batches[i];
-    ctx->wait.shown = (ngx_uint_t) i + 1;
-
-    begin_write(&entry->seq);
-    ngx_memcpy(entry->batch.name, name, sizeof(entry->batch.name));
-    entry->batch.held++;
-    end_write(&entry->seq);
-    return entry;
+    return room;
 }
 
 
@@ -605,53 +572,58 @@ void
 ngx_chat_metrics_list(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
     size_t                    i;
-    chat_held_t              *held;
+    chat_held_t               held;
     const char               *dialect = ctx->dialect->name;
-    ngx_chat_metrics_batch_t *entry;
+    ngx_chat_metrics_batch_t *entry = find_entry(ctx);
 
-    entry = find_entry(ctx);
     if (entry == NULL) {
         return;
     }
 
-    held = &entry->batch;
-    begin_write(&entry->seq);
+    held = entry->batch;
 
-    held->dialect = (unsigned char) chat_metrics_dialect(dialect);
-    chat_short(&held->conversation, ctx->scope.conversation);
-    held->state =
+    if (ctx->wait.shown == 0) {
+        ctx->wait.shown = entry - ctx->worker->metrics->slot->batches + 1;
+        ngx_memcpy(held.name, ctx->barrier.q.key.name.bytes,
+                   sizeof(held.name));
+        held.held++;
+    }
+
+    held.dialect = (unsigned char) chat_metrics_dialect(dialect);
+    chat_short(&held.conversation, ctx->scope.conversation);
+    held.state =
         ctx->barrier.decision.verdict == CHAT_GATE_WAIT   ? CHAT_HELD_STREAMING
         : batch->open && !batch->sealed && !batch->broken ? CHAT_HELD_OPEN
                                                           : CHAT_HELD_SEALED;
-    held->missing = (uint32_t) ctx->barrier.decision.missing;
-    held->attempt = batch->last.k;
-    held->since = batch->since;
-    held->looked = ngx_chat_now();
-    held->nmembers = 0;
+    held.missing = (uint32_t) ctx->barrier.decision.missing;
+    held.attempt = batch->last.k;
+    held.since = batch->since;
+    held.looked = ngx_chat_now();
+    held.nmembers = 0;
 
     for (i = 0; i < batch->nmembers; i++) {
         if (batch->members[i].is_call
             && batch->members[i].kind != CHAT_KIND_PROVIDER) {
-            put_member(held, &batch->members[i]);
+            put_member(&held, &batch->members[i]);
         }
     }
 
-    end_write(&entry->seq);
+    write_entry(&entry->seq, &entry->batch, &held, sizeof(held));
 }
 
 
 void
 ngx_chat_metrics_unlist(ngx_chat_ctx_t *ctx)
 {
+    chat_held_t               held;
     ngx_chat_metrics_batch_t *entry;
 
     if (ctx->wait.shown != 0) {
         entry = &ctx->worker->metrics->slot->batches[ctx->wait.shown - 1];
         ctx->wait.shown = 0;
-
-        begin_write(&entry->seq);
-        entry->batch.held--;
-        end_write(&entry->seq);
+        held = entry->batch;
+        held.held--;
+        write_entry(&entry->seq, &entry->batch, &held, sizeof(held));
     }
 }
 
@@ -735,25 +707,63 @@ add_slot(const ngx_chat_metrics_slot_t *slot, ngx_uint_t running,
 }
 
 
-/* Copies the entries of a slot. */
-static void
-copy_slot(const ngx_chat_metrics_slot_t *slot, ngx_uint_t running,
-          chat_status_t *status)
+static ngx_uint_t
+is_wanted(const chat_log_event_t          *event,
+          const ngx_chat_metrics_wanted_t *wanted)
 {
-    ngx_uint_t               i;
-    ngx_chat_metrics_event_t event;
-    ngx_chat_metrics_batch_t batch;
+    return wanted == NULL ? 1
+           : wanted->by_batch
+               ? event->has_batch
+                     && ngx_memcmp(event->batch, wanted->batch,
+                                   sizeof(event->batch))
+                            == 0
+               : event->hash == wanted->hash
+                     && ngx_memcmp(&event->conversation, &wanted->conversation,
+                                   sizeof(chat_short_t))
+                            == 0;
+}
 
-    for (i = 0; i < CHAT_STATUS_EVENTS; i++) {
-        if (copy_entry(&slot->events[i].seq, &slot->events[i], &event,
-                       sizeof(event))
-            && event.event.n != 0)
+
+/* Copies the events of a slot's table that are wanted (NULL: all). */
+static void
+copy_events(const ngx_chat_metrics_event_t *table, size_t n,
+            const ngx_chat_metrics_wanted_t *wanted, chat_status_t *status)
+{
+    ngx_chat_metrics_event_t entry;
+
+    for (; n > 0; n--, table++) {
+        if (table->event.n != 0
+            && copy_entry(&table->seq, table, &entry, sizeof(entry))
+            && is_wanted(&entry.event, wanted))
         {
-            status->events[status->nevents++] = event.event;
+            status->events[status->nevents++] = entry.event;
         }
     }
+}
 
-    for (i = 0; running && i < CHAT_STATUS_BATCHES; i++) {
+
+/* Sorts the events, and leaves the newest ones. */
+static void
+sort_events(chat_status_t *status, size_t most)
+{
+    ngx_qsort(status->events, status->nevents, sizeof(chat_log_event_t),
+              compare_events);
+
+    if (status->nevents > most) {
+        status->events += status->nevents - most;
+        status->nevents = most;
+    }
+}
+
+
+/* Copies the batches of a slot. */
+static void
+copy_batches(const ngx_chat_metrics_slot_t *slot, chat_status_t *status)
+{
+    ngx_uint_t               i;
+    ngx_chat_metrics_batch_t batch;
+
+    for (i = 0; i < CHAT_STATUS_BATCHES; i++) {
         if (slot->batches[i].batch.held != 0
             && copy_entry(&slot->batches[i].seq, &slot->batches[i], &batch,
                           sizeof(batch))
@@ -811,31 +821,13 @@ ngx_chat_metrics_holds(ngx_chat_metrics_t *metrics)
 }
 
 
-static ngx_uint_t
-is_wanted(const chat_log_event_t          *event,
-          const ngx_chat_metrics_wanted_t *wanted)
-{
-    return wanted->by_batch
-               ? event->has_batch
-                     && ngx_memcmp(event->batch, wanted->batch,
-                                   sizeof(event->batch))
-                            == 0
-               : event->hash == wanted->hash
-                     && ngx_memcmp(&event->conversation, &wanted->conversation,
-                                   sizeof(chat_short_t))
-                            == 0;
-}
-
-
 ngx_int_t
 ngx_chat_metrics_timeline(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
                           const ngx_chat_metrics_wanted_t *wanted,
                           chat_status_t                   *status)
 {
-    size_t                    i, k;
-    ngx_chat_metrics_event_t  entry;
-    ngx_chat_metrics_event_t *ring;
-    ngx_uint_t                used = metrics->sh->used; /* it may increase */
+    size_t     i;
+    ngx_uint_t used = metrics->sh->used; /* it may increase */
 
     status->events = ngx_palloc(pool, used * CHAT_STATUS_TIMELINE
                                           * sizeof(chat_log_event_t));
@@ -844,26 +836,11 @@ ngx_chat_metrics_timeline(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
     }
 
     for (i = 0; i < used; i++) {
-        ring = metrics->sh->slots[i].timeline;
-
-        for (k = 0; k < CHAT_STATUS_TIMELINE; k++) {
-            if (ring[k].event.n != 0
-                && copy_entry(&ring[k].seq, &ring[k], &entry, sizeof(entry))
-                && is_wanted(&entry.event, wanted))
-            {
-                status->events[status->nevents++] = entry.event;
-            }
-        }
+        copy_events(metrics->sh->slots[i].timeline, CHAT_STATUS_TIMELINE,
+                    wanted, status);
     }
 
-    ngx_qsort(status->events, status->nevents, sizeof(chat_log_event_t),
-              compare_events);
-
-    if (status->nevents > CHAT_STATUS_TIMELINE) {
-        status->events += status->nevents - CHAT_STATUS_TIMELINE;
-        status->nevents = CHAT_STATUS_TIMELINE;
-    }
-
+    sort_events(status, CHAT_STATUS_TIMELINE);
     return NGX_OK;
 }
 
@@ -872,8 +849,9 @@ ngx_int_t
 ngx_chat_metrics_read(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
                       ngx_uint_t tables, chat_status_t *status)
 {
-    size_t     i;
-    ngx_uint_t running, used = metrics->sh->used; /* it may increase */
+    size_t                         i;
+    ngx_uint_t                     running, used = metrics->sh->used;
+    const ngx_chat_metrics_slot_t *slot = metrics->sh->slots;
 
     if (tables) {
         status->batches =
@@ -885,11 +863,16 @@ ngx_chat_metrics_read(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
         }
     }
 
-    for (i = 0; i < used; i++) {
+    for (i = 0; i < used; i++, slot++) {
         running = is_running(metrics, i);
-        add_slot(&metrics->sh->slots[i], running, status);
+        add_slot(slot, running, status);
+
         if (tables) {
-            copy_slot(&metrics->sh->slots[i], running, status);
+            copy_events(slot->events, CHAT_STATUS_EVENTS, NULL, status);
+        }
+
+        if (tables && running) {
+            copy_batches(slot, status);
         }
     }
 
@@ -897,14 +880,8 @@ ngx_chat_metrics_read(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
         return NGX_OK;
     }
 
-    ngx_qsort(status->events, status->nevents, sizeof(chat_log_event_t),
-              compare_events);
+    sort_events(status, CHAT_STATUS_EVENTS);
     merge_batches(status);
-
-    if (status->nevents > CHAT_STATUS_EVENTS) {
-        status->events += status->nevents - CHAT_STATUS_EVENTS;
-        status->nevents = CHAT_STATUS_EVENTS;
-    }
 
     if (status->nbatches > CHAT_STATUS_BATCHES) {
         status->batches += status->nbatches - CHAT_STATUS_BATCHES;
