@@ -250,6 +250,46 @@ live('s64: a new master lacks data: it is stored again', async (t) => {
   open.released();
 });
 
+live('s64: a claim that has lost is not repeated to the next master',
+  async (t) => {
+    const it = await sentinels(t);
+    const [old, replica] = it.servers;
+    const scene = await nodesOver(t, 'openai_chat', it, { workers: 1 });
+    const [here, there] = scene.nodes;
+    const [winner] = here.workers();
+    const { answer } = scene.p;
+    const go = gate();
+    scene.p.answer = (request) => (request.answered.length
+      ? go.then(() => answer(request)) : answer(request));
+    const batch = new Batch(scene, 2);
+    await batch.ask();
+    await leave(batch, batch.results([0]));
+    await it.replicated(old);
+    await replica.command('REPLICAOF', '127.0.0.1', 1);
+
+    const first = batch.continue(batch.results(), { node: here });
+    await until(() => batch.upstream().length === 1);
+    const second = batch.continue(batch.results(), { node: there });
+    await held(batch, second, 1);
+
+    /* The loser's worker is the first one at the new master. */
+    process.kill(winner, 'SIGSTOP');
+    try {
+      assert.equal(await it.failover(), replica);
+      await until(async () => (await replica.ask('command', 'KEYS',
+        'chat:{*'))?.length > 0 && there.errorLog().includes('failed over'));
+      await pause(500);
+    } finally {
+      process.kill(winner, 'SIGCONT');
+    }
+    await gather(replica, scene.nodes, 1);
+    await pause(500);
+    go.open();
+    assert.deepEqual(await Promise.all([first, second].map(wordOf)),
+      ['final', 'final']);
+    batch.released();
+  });
+
 live('s64: results accepted before a failover are not lost', async (t) => {
   const it = await sentinels(t);
   const scene = await nodesOver(t, 'openai_chat', it,
