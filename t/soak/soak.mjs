@@ -63,6 +63,9 @@ const most = (read, pids) => Math.max(...pids.map(read));
 async function sample(it) {
   const { pid } = it.n;
   const workers = it.n.workers();
+  if (!workers.length) {
+    throw Object.assign(new Error('no worker yet'), { code: 'ESRCH' });
+  }
   return { pid, minute: (Date.now() - it.start) / 60000, batches: it.played,
     master: rss(pid), fds: descriptors(pid), worker: most(rss, workers),
     workerFds: most(descriptors, workers), store: await storeKb(it) };
@@ -137,6 +140,7 @@ async function main() {
     server: statusLocation,
     store: server ? `${server.url()} timeout=2s ttl=60s` : 'shm:64m ttl=60s',
     location: `chat_hold 3s grace=60s; proxy_buffering off;
+      chat_record auto ttl=60s;
       proxy_set_header X-Pid $pid;` });
   const it = Object.assign(playing(scene('openai_chat', p, n)),
     seeded(context), { redis: server, played: 0, reloads: 0,
