@@ -52,8 +52,9 @@ run_open(run_t *run)
 
 
 /*
- * Learns from the frame as a reader reads it: it looks at "n", "text" is the
- * next piece of the call's arguments, and "seq" the sequence number.
+ * Learns from the frame as a reader reads it: it looks at "n", and at "all" as
+ * a whole, "text" is the next piece of the call's arguments, and "seq" the
+ * sequence number.
  */
 static void
 learn(run_t *run, const char *text)
@@ -75,6 +76,7 @@ learn(run_t *run, const char *text)
 
         if (run->reader.doc != NULL) {
             (void) chat_json_index(&doc, chat_json_get(&doc, doc.root, "n"));
+            (void) chat_json_raw(&doc, chat_json_get(&doc, doc.root, "all"));
             run->reader.number_node = chat_json_get(&doc, doc.root, "seq");
             node = chat_json_get(&doc, doc.root, "text");
             if (node != NULL) {
@@ -334,6 +336,7 @@ not_every_frame_can_be_learnt(void **state)
         "data: {\"pad\":\"a\"}\n\r\n",
         "data: {\"pad\":\"a\"\ndata: }\n\n",
         "data: {\"pad\":\"a\n\n",
+        "data: {\"all\":[1]}\n\n",
         "\xef\xbb\xbf" ONE,
     };
     char   form[CHAT_FORM_BYTES + 100];

@@ -433,6 +433,30 @@ events_are_numbered(void **state)
 }
 
 
+#define PIECE(line, more, text)                                     \
+    line CHAT_CHUNK("{\"tool_calls\":[{\"index\":0," more           \
+                    "\"function\":{\"arguments\":\"" text "\"}}]}", \
+                    "null")
+#define PIECES(a, b, c, d, e)     \
+    PIECE(a, "\"id\":\"c\",", "") \
+    PIECE(b, "", "{") PIECE(c, "", "}") PIECE(d, "", "\\n") PIECE(e, "", "")
+
+/* Those that are read in one go, too. */
+static void
+pieces_of_arguments_are_numbered(void **state)
+{
+    (void) state;
+    stream_begin(&s, "openai_chat", NULL);
+    s.conf.number = chat_cstr("x");
+    s.aborted = 1;
+
+    stream_expect(&s, PIECES("", "", "", "", "") ": end\n\n",
+                  PIECES("id: x-1\n", "id: x-2\n", "id: x-3\n", "id: x-4\n",
+                         "id: x-5\n") ": end\n\n");
+    stream_end(&s);
+}
+
+
 #define TEXT_FRAME(lines, text, end)                                  \
     lines "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\"," \
           "\"choices\":[{\"index\":0,\"delta\":{\"content\":\"" text  \
@@ -475,6 +499,7 @@ main(void)
         cmocka_unit_test(s74_the_first_end_stands),
         cmocka_unit_test(s25_text_is_passed_where_it_lies),
         cmocka_unit_test(events_are_numbered),
+        cmocka_unit_test(pieces_of_arguments_are_numbered),
         cmocka_unit_test(a_foreign_stream_is_left_alone),
         cmocka_unit_test(
             a_stream_of_another_dialect_or_with_other_lines_is_left_alone),
