@@ -1,6 +1,7 @@
 /*
  * soak.mjs: NGINX under load for a long time, with a reload every 20 seconds,
- * and one binary upgrade in the middle.
+ * and one binary upgrade in the middle: with load over Redis, between batches
+ * over shared memory.
  *
  * node t/soak/soak.mjs [--minutes=30] [--store=shm] [--clients=20]
  *
@@ -13,7 +14,7 @@
  * when all has expired.
  */
 import { readFileSync, readdirSync } from 'node:fs';
-import { nginx, pause } from '../lib/harness.mjs';
+import { nginx, pause, until } from '../lib/harness.mjs';
 import { scene } from '../lib/batch.mjs';
 import { seeded } from '../lib/nodes.mjs';
 import { play, playing } from './play.mjs';
@@ -43,14 +44,24 @@ async function storeKb(it) {
   return (await statusOf(it.n)).store.zone_used / 1024;
 }
 
-/* Over shared memory a new master has a store of its own, too. */
+/*
+ * A new master has a zone of its own: over shared memory the clients finish
+ * their batches first, or results would be lost with the old one.
+ */
+async function upgrade(it) {
+  it.upgraded = it.n.pid;
+  it.pausing = !it.redis;
+  await until(() => it.redis || it.playing === 0, 90000, 'the clients');
+  await it.n.upgrade();
+  it.pausing = false;
+}
+
 async function change(it, middle) {
   while (!it.over) {
     await pause(20000);
     it.n.workers().forEach((pid) => it.gone.add(pid));
     if (!it.upgraded && Date.now() > middle) {
-      it.upgraded = it.n.pid;
-      await it.n.upgrade();
+      await upgrade(it);
     } else {
       await it.n.reload();
       it.reloads++;
@@ -87,7 +98,10 @@ async function watch(it, samples) {
 
 async function client(it, end) {
   while (Date.now() < end) {
+    await until(() => !it.pausing, 120000, 'the upgrade');
+    it.playing++;
     await play(it);
+    it.playing--;
     it.played++;
     /* Or each batch searches all requests so far. */
     it.p.requests.splice(0, Math.max(0, it.p.requests.length - 2000));
@@ -143,7 +157,7 @@ async function main() {
       chat_record auto ttl=60s;
       proxy_set_header X-Pid $pid;` });
   const it = Object.assign(playing(scene('openai_chat', p, n)),
-    seeded(context), { redis: server, played: 0, reloads: 0,
+    seeded(context), { redis: server, played: 0, playing: 0, reloads: 0,
     start: Date.now() });
   it.pick = () => n;
   const samples = [];
