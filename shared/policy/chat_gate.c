@@ -353,7 +353,7 @@ chat_gate_over(const chat_question_t *q, int superseded, chat_decision_t *out)
 static chat_gate_e
 chat_gate_row(chat_look_t *look, chat_decision_t *out)
 {
-    int                 superseded, unlisted;
+    int                 superseded, stands, unlisted;
     size_t              listed = chat_gate_listed(look, &unlisted);
     chat_gate_e         verdict;
     chat_question_t    *q = look->q;
@@ -389,15 +389,19 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
         return CHAT_GATE_INCOMPLETE;
     }
 
-    verdict = look->last.k == 0 || look->last.is_void
-                  ? chat_gate_next(look, out)
-                  : chat_gate_claimed(look, out);
+    stands = look->last.k != 0 && !look->last.is_void;
 
-    /*
-     * It may be answered, but must not go upstream without all results. The
-     * store may have lost those of an attempt that the request has seen.
-     */
+    /* the store may have lost results that an attempt has carried */
+    if (out->missing != 0 && !(stands && look->sibling)) {
+        return CHAT_GATE_HOLD;
+    }
+
+    verdict =
+        stands ? chat_gate_claimed(look, out) : chat_gate_next(look, out);
+
+    /* it may be answered, but must not go upstream without all results */
     if (verdict <= CHAT_GATE_GO && (out->missing || look->held_elsewhere)) {
+        out->k = 0;
         out->reason = out->missing ? 0 : CHAT_REASON_HELD_OTHER_REQUEST;
         return CHAT_GATE_HOLD;
     }

@@ -18,7 +18,7 @@ no_attempt_claims_and_goes(void **state)
 {
     play_each("A asks a+ b+ -> GO k=1 missing=0;"
               "A is complete");
-    play_each("A asks a+ b. -> HOLD missing=1;"
+    play_each("A asks a+ b. -> HOLD missing=1 k=0;"
               "B asks a. b+ -> CLAIM k=1 merge;"
               "B claims -> GO k=1 merge;"
               "A looks -> WAIT");
