@@ -75,7 +75,7 @@ chat_reader_index(const chat_reader_t *reader, const chat_json_t *node,
 
     index = member != NULL ? chat_json_index(reader->doc, member) : 0;
 
-    return node->type == CHAT_JSON_OBJECT && index < max ? index : -1;
+    return index < max ? index : -1;
 }
 
 

@@ -56,7 +56,7 @@ chat_str_t chat_reader_text(const chat_reader_t *reader, const char *key);
 
 /*
  * The index of an object that is one of several answers, 0 where it has none;
- * -1: it is no object, or the index is not below max.
+ * -1: it is not below max.
  */
 int32_t chat_reader_index(const chat_reader_t *reader, const chat_json_t *node,
                           int32_t max);

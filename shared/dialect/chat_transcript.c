@@ -50,9 +50,7 @@ has_words(const chat_transcript_t *t, const chat_json_t *message)
     for (node = chat_list_first(parts); node != NULL;
          node = chat_list_next(parts, node))
     {
-        if (node->type == CHAT_JSON_OBJECT
-            && t->form->part(t->doc, node, &text) != CHAT_PART_RESULT)
-        {
+        if (t->form->part(t->doc, node, &text) != CHAT_PART_RESULT) {
             return 1;
         }
     }

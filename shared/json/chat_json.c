@@ -17,8 +17,10 @@
 
 /* An array or object that the parser has not closed yet. */
 typedef struct {
-    chat_json_t  *node;
-    chat_json_t **tail; /* where its next child goes */
+    chat_json_t  *node;  /* NULL: the tree does not have it */
+    chat_json_t **tail;  /* where its next child goes; NULL likewise */
+    unsigned char close; /* its last bracket */
+    unsigned char begun; /* it has a member or element */
 } chat_json_open_t;
 
 typedef struct {
@@ -29,7 +31,6 @@ typedef struct {
     chat_json_t         *nodes; /* the next one of those allocated */
     size_t               nnodes;
     size_t               allocates; /* so many, when there are none */
-    size_t               left;      /* values that may yet come */
     uint32_t             key_start;
     uint32_t             key_end;
     unsigned             key_has;
@@ -54,16 +55,26 @@ skip_space(chat_json_parser_t *parser)
 }
 
 
-/* Adds a value that ends here to the innermost array or object. */
+/*
+ * Adds a value that ends here to the innermost array or object; *node is NULL
+ * if the tree leaves it out.
+ */
 static chat_rc_e
 add_value(chat_json_parser_t *parser, chat_json_type_e type,
-          const unsigned char *start)
+          const unsigned char *start, chat_json_t **node)
 {
-    chat_json_t      *node;
     chat_json_open_t *open = &parser->open[parser->depth];
 
-    if (parser->left == 0) {
-        return CHAT_LIMIT;
+    *node = NULL;
+    open->begun = 1;
+
+    if (open->tail == NULL) {
+        return CHAT_OK;
+    }
+
+    if (open->close == ']' && type != CHAT_JSON_OBJECT) {
+        open->node->opaque = 1;
+        return CHAT_OK;
     }
 
     if (parser->nnodes == 0) {
@@ -77,46 +88,55 @@ add_value(chat_json_parser_t *parser, chat_json_type_e type,
         parser->allocates *= parser->allocates < CHAT_JSON_MANY ? 2 : 1;
     }
 
-    parser->left--;
     parser->nnodes--;
-    node = parser->nodes++;
+    *node = parser->nodes++;
 
-    node->type = type;
-    node->start = (uint32_t) (start - parser->text);
-    node->end = (uint32_t) (parser->at - parser->text);
-    node->key_start = parser->key_start;
-    node->key_end = parser->key_end;
-    node->plain_key = (parser->key_has & CHAT_JSON_ESCAPED) == 0;
-    node->plain = (parser->has & CHAT_JSON_ESCAPED) == 0;
-    node->canon = (parser->has & CHAT_JSON_VARIED) == 0;
+    (*node)->type = type;
+    (*node)->start = (uint32_t) (start - parser->text);
+    (*node)->end = (uint32_t) (parser->at - parser->text);
+    (*node)->key_start = parser->key_start;
+    (*node)->key_end = parser->key_end;
+    (*node)->plain_key = (parser->key_has & CHAT_JSON_ESCAPED) == 0;
+    (*node)->plain = (parser->has & CHAT_JSON_ESCAPED) == 0;
 
-    *open->tail = node;
-    open->tail = &node->next;
+    *open->tail = *node;
+    open->tail = &(*node)->next;
     return CHAT_OK;
 }
 
 
-/* Begins an array or object; its opening bracket ends here. */
 static chat_rc_e
-add_open(chat_json_parser_t *parser, chat_json_type_e type)
+add_scalar(chat_json_parser_t *parser, chat_json_type_e type,
+           const unsigned char *start)
 {
-    chat_rc_e    rc;
     chat_json_t *node;
+
+    return add_value(parser, type, start, &node);
+}
+
+
+/* Begins an array or object with its first bracket; close is the last one. */
+static chat_rc_e
+add_open(chat_json_parser_t *parser, chat_json_type_e type,
+         unsigned char close)
+{
+    chat_rc_e         rc;
+    chat_json_t      *node;
+    chat_json_open_t *open;
 
     if (parser->depth == CHAT_JSON_DEPTH) {
         return CHAT_LIMIT;
     }
 
-    rc = add_value(parser, type, parser->at - 1);
-    if (rc != CHAT_OK) {
-        return rc;
-    }
+    parser->at++;
+    rc = add_value(parser, type, parser->at - 1, &node);
 
-    node = parser->nodes - 1;
-    parser->depth++;
-    parser->open[parser->depth].node = node;
-    parser->open[parser->depth].tail = &node->child;
-    return CHAT_OK;
+    open = &parser->open[++parser->depth];
+    open->node = node;
+    open->tail = node ? &node->child : NULL;
+    open->close = close;
+    open->begun = 0;
+    return rc;
 }
 
 
@@ -132,7 +152,7 @@ read_word(chat_json_parser_t *parser, chat_json_type_e type, const char *word)
     }
 
     parser->at += len;
-    return add_value(parser, type, start);
+    return add_scalar(parser, type, start);
 }
 
 
@@ -165,14 +185,13 @@ read_value(chat_json_parser_t *parser)
 
     switch (*start) {
     case '"':
-        return read_string(parser) ? add_value(parser, CHAT_JSON_STRING, start)
-                                   : CHAT_BAD;
+        return read_string(parser)
+                   ? add_scalar(parser, CHAT_JSON_STRING, start)
+                   : CHAT_BAD;
     case '{':
-        parser->at++;
-        return add_open(parser, CHAT_JSON_OBJECT);
+        return add_open(parser, CHAT_JSON_OBJECT, '}');
     case '[':
-        parser->at++;
-        return add_open(parser, CHAT_JSON_ARRAY);
+        return add_open(parser, CHAT_JSON_ARRAY, ']');
     case 'n':
         return read_word(parser, CHAT_JSON_NULL, "null");
     case 't':
@@ -182,7 +201,7 @@ read_value(chat_json_parser_t *parser)
     default:
         end = chat_json_number_end(start, parser->end);
         parser->at = end;
-        return end ? add_value(parser, CHAT_JSON_NUMBER, start) : CHAT_BAD;
+        return end ? add_scalar(parser, CHAT_JSON_NUMBER, start) : CHAT_BAD;
     }
 }
 
@@ -238,15 +257,18 @@ read_between(chat_json_parser_t *parser)
 
         ch = *parser->at;
 
-        if (ch != (open->node->type == CHAT_JSON_OBJECT ? '}' : ']')) {
+        if (ch != open->close) {
             break;
         }
 
-        open->node->end = (uint32_t) (++parser->at - parser->text);
+        parser->at++;
         parser->depth--;
+        if (open->node != NULL) {
+            open->node->end = (uint32_t) (parser->at - parser->text);
+        }
     }
 
-    if (open->node->child != NULL) {
+    if (open->begun) {
         if (ch != ',') {
             return CHAT_BAD;
         }
@@ -258,7 +280,7 @@ read_between(chat_json_parser_t *parser)
     parser->key_start = 0;
     parser->key_end = 0;
 
-    return open->node->type == CHAT_JSON_OBJECT ? read_key(parser) : CHAT_OK;
+    return open->close == '}' ? read_key(parser) : CHAT_OK;
 }
 
 
@@ -287,11 +309,8 @@ chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text)
     parser.end = text.data + text.len;
     parser.arena = arena;
     parser.allocates = CHAT_JSON_FEW;
-    parser.left = CHAT_JSON_FREE + text.len / CHAT_JSON_VALUE;
-    parser.left =
-        parser.left < CHAT_JSON_NODES ? parser.left : CHAT_JSON_NODES;
-    parser.open[0].node = NULL;
     parser.open[0].tail = &doc->root;
+    parser.open[0].close = '\0';
 
     skip_space(&parser);
 

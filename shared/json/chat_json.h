@@ -2,9 +2,10 @@
  * chat_json.h: JSON text as a tree of byte spans.
  *
  * Every value knows where it stands in the text, so that a caller can cut,
- * compare or splice the very bytes. Invalid UTF-8, trailing bytes, depth above
- * CHAT_JSON_DEPTH and too many values are refused. Beyond CHAT_JSON_FREE
- * values a tree takes at most ten times the memory of its text.
+ * compare or splice the very bytes. Of an array the tree has the objects: no
+ * caller looks at other elements, and a result can have any number of them.
+ * So a tree takes at most fourteen times the memory of its text. Invalid
+ * UTF-8, trailing bytes and depth above CHAT_JSON_DEPTH are refused.
  */
 
 #ifndef CHAT_JSON_H
@@ -16,9 +17,6 @@
 #include "bytes/chat_digest.h"
 
 #define CHAT_JSON_DEPTH 128
-#define CHAT_JSON_NODES (1 << 20)
-#define CHAT_JSON_FREE (1 << 16) /* values that any text may have */
-#define CHAT_JSON_VALUE 4        /* bytes of text for each one past that */
 
 typedef enum {
     CHAT_JSON_NULL,
@@ -33,7 +31,7 @@ typedef enum {
 typedef struct chat_json_s chat_json_t;
 
 struct chat_json_s {
-    chat_json_t     *next;      /* the next member or element, or NULL */
+    chat_json_t     *next;      /* the next member or object, or NULL */
     chat_json_t     *child;     /* the first one, or NULL */
     uint32_t         start;     /* of the value in the text, quotes included */
     uint32_t         end;       /* one past it */
@@ -43,7 +41,7 @@ struct chat_json_s {
     unsigned         read : 1;      /* an accessor gave its value */
     unsigned         plain : 1;     /* a string without escapes */
     unsigned         plain_key : 1; /* likewise its key */
-    unsigned         canon : 1;     /* a string in its canonical form */
+    unsigned         opaque : 1;    /* an array with other elements, too */
 };
 
 typedef struct {
@@ -54,8 +52,8 @@ typedef struct {
 } chat_json_doc_t;
 
 /*
- * Parses the whole text. CHAT_BAD: not JSON; CHAT_LIMIT: too deep, too many
- * values or above 4 GB; CHAT_ERROR: no memory.
+ * Parses the whole text. CHAT_BAD: not JSON; CHAT_LIMIT: too deep or above
+ * 4 GB; CHAT_ERROR: no memory.
  */
 chat_rc_e chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena,
                           chat_str_t text);
@@ -79,7 +77,7 @@ chat_json_get(chat_json_doc_t *doc, const chat_json_t *object, const char *key)
 chat_json_t *chat_json_typed(chat_json_doc_t *doc, const chat_json_t *object,
                              const char *key, chat_json_type_e type);
 
-/* The first element of the array that has this key, else NULL. */
+/* The first object in the array that has this key, else NULL. */
 chat_json_t *chat_json_first(chat_json_doc_t *doc, const chat_json_t *object,
                              const char *key);
 
@@ -128,6 +126,14 @@ chat_json_is(chat_json_doc_t *doc, const chat_json_t *node, const char *text)
 /* The bytes of the value as they stand in the text; empty where NULL. */
 chat_str_t chat_json_raw(const chat_json_doc_t *doc, const chat_json_t *node);
 
+/* 1 if node is an array without any element. */
+static inline int
+chat_json_is_empty(const chat_json_t *node)
+{
+    return node->child == NULL && !node->opaque;
+}
+
+
 /* 1 if node is true; 0 for everything else and for NULL. */
 int chat_json_true(const chat_json_t *node);
 
@@ -148,7 +154,7 @@ void chat_json_set(chat_json_doc_t *doc, const chat_json_t *object,
                    const chat_json_member_t *members, size_t n,
                    chat_buf_t *out);
 
-/* Number of members or elements; 0 where node is NULL or a scalar. */
+/* Number of members, or of objects in an array; 0 of NULL and scalars. */
 size_t chat_json_count(const chat_json_t *node);
 
 /*

@@ -5,11 +5,13 @@
  * double as 16 hex digits. -0 is 0. A number that no double can hold keeps its
  * text. Keys are in order of length and bytes, the last of duplicates counts,
  * strings have the fewest escapes, and a lone surrogate is U+FFFD.
+ * It is made of the text, which the parser has read: the tree lacks elements.
  * Takes n log n, and recursion as deep as the parser lets a tree be. The
  * locale makes no difference.
  */
 
 #include "json/chat_json.h"
+#include "json/chat_json_scan.h"
 
 #include <float.h>
 #include <stdlib.h>
@@ -17,53 +19,53 @@
 #define CHAT_JSON_MEMBERS 16           /* that are sorted without a call */
 #define CHAT_JSON_EXPONENT (1LL << 40) /* no text has digits to make up for */
 
+/* A member in its canonical form, as out has it. */
 typedef struct {
-    chat_str_t         key;
-    const chat_json_t *node;
-} chat_canon_member_t;
+    size_t     start;
+    size_t     colon;
+    size_t     end;
+    chat_str_t key;
+} member_t;
+
+typedef struct {
+    chat_json_doc_t     *doc;
+    const unsigned char *at; /* what was read ends here */
+    chat_buf_t          *out;
+    member_t            *members; /* of the objects that are read, so far */
+    size_t               count;
+    size_t               size;
+} canon_t;
+
+static void canon_value(canon_t *canon);
 
 
 static int
-chat_json_compare(const void *one, const void *two)
+compare_members(const void *one, const void *two)
 {
-    const chat_canon_member_t *a = one, *b = two;
-    int                        rc = chat_str_compare(a->key, b->key);
+    const member_t *a = one, *b = two;
+    int             rc = chat_str_compare(a->key, b->key);
 
     /* one key twice: as they stand in the text */
-    return rc != 0 ? rc : a->node->start < b->node->start ? -1 : 1;
-}
-
-
-static void
-canon_key(const chat_json_t *member, chat_str_t key, chat_buf_t *out)
-{
-    if (member->plain_key) {
-        chat_buf_add(out, chat_str(key.data - 1, key.len + 2));
-    } else {
-        chat_buf_json(out, key);
-    }
-
-    chat_buf_puts(out, ":");
+    return rc != 0 ? rc : a->start < b->start ? -1 : 1;
 }
 
 
 /* Most objects have few members, and those in one order. */
 static void
-sort_members(chat_canon_member_t *members, size_t n)
+sort_members(member_t *members, size_t n)
 {
-    size_t              i, at;
-    chat_canon_member_t member;
+    size_t   i, at;
+    member_t member;
 
     if (n > CHAT_JSON_MEMBERS) {
-        qsort(members, n, sizeof(chat_canon_member_t), chat_json_compare);
+        qsort(members, n, sizeof(*members), compare_members);
         return;
     }
 
     for (i = 1; i < n; i++) {
         member = members[i];
-        for (at = i;
-             at > 0 && chat_json_compare(&members[at - 1], &member) > 0; at--)
-        {
+        for (at = i; at > 0 && compare_members(&members[at - 1], &member) > 0;
+             at--) {
             members[at] = members[at - 1];
         }
 
@@ -72,86 +74,142 @@ sort_members(chat_canon_member_t *members, size_t n)
 }
 
 
+/* Sorts the members that out has from this byte on. */
 static void
-chat_json_canon_object(chat_json_doc_t *doc, const chat_json_t *node,
-                       chat_buf_t *out)
+order_members(chat_buf_t *out, size_t from, member_t *members, size_t n)
 {
-    size_t              i, n = chat_json_count(node);
-    const char         *separator = "";
-    const chat_json_t  *child;
-    chat_canon_member_t few[CHAT_JSON_MEMBERS], *members = few;
+    int         ordered = 1;
+    size_t      i;
+    chat_buf_t  text = { 0 };
+    const char *separator = "";
 
-    if (n > CHAT_JSON_MEMBERS) {
-        members = chat_arena_alloc(doc->arena, n * sizeof(*members));
+    for (i = 0; i < n; i++) {
+        members[i].key = chat_str(out->data + members[i].start,
+                                  members[i].colon - members[i].start);
+        ordered &=
+            i == 0 || chat_str_compare(members[i - 1].key, members[i].key) < 0;
     }
 
-    if (members == NULL) {
-        out->failed = 1;
-        return;
-    }
-
-    for (n = 0, child = node->child; child != NULL; child = child->next) {
-        members[n].node = child;
-        members[n].key = chat_json_key(doc, child);
-        out->failed |= members[n++].key.data == NULL;
-    }
-
-    if (out->failed) {
+    if (ordered) {
         return;
     }
 
     sort_members(members, n);
-
-    chat_buf_puts(out, "{");
 
     for (i = 0; i < n; i++) {
         if (i + 1 < n && chat_str_eq(members[i].key, members[i + 1].key)) {
             continue;
         }
 
-        chat_buf_puts(out, separator);
-        canon_key(members[i].node, members[i].key, out);
-        chat_json_canon(doc, members[i].node, out);
+        chat_buf_puts(&text, separator);
+        chat_buf_add(&text, chat_str(out->data + members[i].start,
+                                     members[i].end - members[i].start));
         separator = ",";
     }
 
+    out->len = from;
+    out->failed |= text.failed;
+    chat_buf_add(out, chat_buf_str(&text));
+    chat_buf_free(&text);
+}
+
+
+/* Moves to the next key or value, or to the last bracket. */
+static unsigned char
+next_token(canon_t *canon)
+{
+    while (strchr(" \n\r\t,:", *canon->at) != NULL) {
+        canon->at++;
+    }
+
+    return *canon->at;
+}
+
+
+static void
+canon_string(canon_t *canon)
+{
+    unsigned             has = 0;
+    chat_str_t           s, text = canon->doc->text;
+    chat_json_t          node = { .type = CHAT_JSON_STRING };
+    const unsigned char *start = canon->at;
+
+    canon->at = chat_json_string_end(start + 1, text.data + text.len, &has);
+    canon->at++;
+    s = chat_str(start, (size_t) (canon->at - start));
+
+    if ((has & CHAT_JSON_VARIED) == 0) {
+        chat_buf_add(canon->out, s);
+        return;
+    }
+
+    node.start = (uint32_t) (start - text.data);
+    node.end = (uint32_t) (canon->at - text.data);
+    s = chat_json_string(canon->doc, &node);
+    canon->out->failed |= s.data == NULL;
+    chat_buf_json(canon->out, s);
+}
+
+
+static void
+canon_object(canon_t *canon)
+{
+    size_t      first = canon->count, from;
+    member_t    member, *members;
+    chat_buf_t *out = canon->out;
+
+    canon->at++;
+    chat_buf_puts(out, "{");
+    from = out->len;
+
+    while (next_token(canon) != '}' && !out->failed) {
+        chat_buf_puts(out, canon->count != first ? "," : "");
+        member.start = out->len;
+        canon_string(canon);
+        member.colon = out->len;
+        chat_buf_puts(out, ":");
+        (void) next_token(canon);
+        canon_value(canon);
+        member.end = out->len;
+
+        members =
+            chat_arena_grow(canon->doc->arena, canon->members, canon->count,
+                            &canon->size, sizeof(*members));
+        if (members == NULL) {
+            out->failed = 1;
+            return;
+        }
+
+        canon->members = members;
+        canon->members[canon->count++] = member;
+    }
+
+    canon->at++;
+    if (!out->failed && canon->count != first) {
+        order_members(out, from, canon->members + first, canon->count - first);
+    }
+
+    canon->count = first;
     chat_buf_puts(out, "}");
 }
 
 
 static void
-chat_json_canon_array(chat_json_doc_t *doc, const chat_json_t *node,
-                      chat_buf_t *out)
+canon_array(canon_t *canon)
 {
-    const char        *separator = "";
-    const chat_json_t *child;
+    const char *separator = "";
 
-    chat_buf_puts(out, "[");
+    canon->at++;
+    chat_buf_puts(canon->out, "[");
 
-    for (child = node->child; child != NULL; child = child->next) {
-        chat_buf_puts(out, separator);
-        chat_json_canon(doc, child, out);
+    while (next_token(canon) != ']' && !canon->out->failed) {
+        chat_buf_puts(canon->out, separator);
+        canon_value(canon);
         separator = ",";
     }
 
-    chat_buf_puts(out, "]");
-}
-
-
-static void
-chat_json_canon_string(chat_json_doc_t *doc, const chat_json_t *node,
-                       chat_buf_t *out)
-{
-    chat_str_t s;
-
-    if (node->canon) {
-        chat_buf_add(out, chat_json_raw(doc, node));
-        return;
-    }
-
-    s = chat_json_string(doc, node);
-    out->failed |= s.data == NULL;
-    chat_buf_json(out, s);
+    canon->at++;
+    chat_buf_puts(canon->out, "]");
 }
 
 
@@ -160,7 +218,7 @@ chat_json_canon_string(chat_json_doc_t *doc, const chat_json_t *node,
  * strtod() takes for a decimal point, so it gets none: 12.5e3 becomes 125e2.
  */
 static double
-chat_json_double(chat_str_t s, chat_buf_t *out)
+canon_double(chat_str_t s, chat_buf_t *out)
 {
     char     *text;
     size_t    e, point, start = out->len;
@@ -203,15 +261,15 @@ chat_json_double(chat_str_t s, chat_buf_t *out)
 
 
 static void
-chat_json_canon_number(chat_str_t s, chat_buf_t *out)
+canon_number(chat_str_t s, chat_buf_t *out)
 {
     char     hex[17] = "0000000000000000";
     double   value;
     uint64_t digits, bits = 0;
     size_t   i;
 
-    value = chat_str_number(s, &digits) ? (double) digits
-                                        : chat_json_double(s, out);
+    value =
+        chat_str_number(s, &digits) ? (double) digits : canon_double(s, out);
 
     if (value > DBL_MAX || value < -DBL_MAX) {
         chat_buf_add(out, s);
@@ -232,35 +290,47 @@ chat_json_canon_number(chat_str_t s, chat_buf_t *out)
 }
 
 
+static void
+canon_value(canon_t *canon)
+{
+    chat_str_t s = canon->doc->text, word;
+
+    switch (*canon->at) {
+    case '{':
+        canon_object(canon);
+        return;
+    case '[':
+        canon_array(canon);
+        return;
+    case '"':
+        canon_string(canon);
+        return;
+    case 'n':
+    case 't':
+    case 'f':
+        word = chat_str(canon->at, *canon->at == 'f' ? 5 : 4);
+        chat_buf_add(canon->out, word);
+        break;
+    default:
+        word.data = canon->at;
+        word.len = (size_t) (chat_json_number_end(word.data, s.data + s.len)
+                             - word.data);
+        canon_number(word, canon->out);
+        break;
+    }
+
+    canon->at += word.len;
+}
+
+
 void
 chat_json_canon(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
 {
-    if (node == NULL || out->failed) {
-        return;
-    }
+    canon_t canon = { .doc = doc, .out = out };
 
-    switch (node->type) {
-    case CHAT_JSON_NULL:
-    case CHAT_JSON_FALSE:
-    case CHAT_JSON_TRUE:
-        chat_buf_add(out, chat_json_raw(doc, node));
-        break;
-
-    case CHAT_JSON_NUMBER:
-        chat_json_canon_number(chat_json_raw(doc, node), out);
-        break;
-
-    case CHAT_JSON_STRING:
-        chat_json_canon_string(doc, node, out);
-        break;
-
-    case CHAT_JSON_ARRAY:
-        chat_json_canon_array(doc, node, out);
-        break;
-
-    case CHAT_JSON_OBJECT:
-        chat_json_canon_object(doc, node, out);
-        break;
+    if (node != NULL && !out->failed) {
+        canon.at = chat_json_raw(doc, node).data;
+        canon_value(&canon);
     }
 }
 

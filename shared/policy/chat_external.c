@@ -127,10 +127,6 @@ chat_external_item(chat_external_t *out, const chat_json_t *object,
     chat_str_t            conversation;
     chat_external_item_t *item = &out->items[out->count];
 
-    if (object->type != CHAT_JSON_OBJECT) {
-        return chat_external_bad(out, NULL, "a result must be an object");
-    }
-
     rc = chat_external_text(out, object, "conversation", &conversation);
     if (rc != CHAT_OK) {
         return rc;
@@ -186,6 +182,12 @@ chat_external_parse(chat_external_t *out, chat_arena_t *arena, chat_str_t text,
     if (out->listed) {
         *first = out->doc.root->child;
         n = chat_json_count(out->doc.root);
+    }
+
+    if (out->doc.root->opaque
+        || (!out->listed && out->doc.root->type != CHAT_JSON_OBJECT))
+    {
+        return chat_external_bad(out, NULL, "a result must be an object");
     }
 
     if (n == 0) {

@@ -48,6 +48,21 @@ for (const key of keys) {
   });
 }
 
+/* A tree of such a result would have more values than a body may have. */
+for (const key of keys) {
+  live(`${key}: a result of 300,000 values: held for the other`, async (t) => {
+    const batch = new Batch(await stage(t, key), 2);
+    await batch.ask();
+    const [a, b] = batch.ids;
+    const first = batch.continue({ [a]: Array(300000).fill(1) });
+    await held(batch, first);
+    const second = batch.continue({ [b]: 'short' });
+    await Promise.all([first, second].map(told));
+    const { raw } = batch.released();
+    assert.ok(raw.includes('1,'.repeat(299999)) && raw.includes('short'));
+  });
+}
+
 live('ai_sdk: which calls are members', async (t) => {
   const dialect = dialects.ai_sdk;
   const scene = await stage(t, 'ai_sdk', { workers: 2, lenient: true });

@@ -1,7 +1,8 @@
 /*
  * yajl_tree.h: the tree of a JSON text as yajl reads it, to compare.
  *
- * A tree is a list of its values, in the order in which they begin. yajl
+ * A tree is a list of its values, in the order in which they begin; of an
+ * array it has the objects alone. yajl
  * reports each token and how far it has read; a token begins after the white
  * space, commas and colons that follow the previous one. yajl is lenient with
  * UTF-8 and with \v and \f, so these are refused here.
@@ -30,11 +31,11 @@ typedef struct {
     chat_str_t  text;
     size_t      pos; /* one past the last token */
     chat_buf_t  values;
-    size_t      left; /* values that may yet come */
     uint32_t    key_start;
     uint32_t    key_end;
     uint32_t    depth;
-    size_t      open[CHAT_JSON_DEPTH + 1]; /* position of each open value */
+    size_t      open[CHAT_JSON_DEPTH + 1]; /* position of each open value;
+                                              SIZE_MAX: the tree lacks it */
     chat_rc_e   rc;                        /* why a callback failed */
 } yajl_tree_t;
 
@@ -64,6 +65,26 @@ yajl_tree_skip(yajl_tree_t *tree)
 }
 
 
+/* 1 if the tree has a value of this type here. */
+static inline int
+yajl_tree_has(const yajl_tree_t *tree, chat_json_type_e type)
+{
+    yajl_value_t parent;
+
+    if (tree->depth == 0) {
+        return 1;
+    }
+
+    if (tree->open[tree->depth] == SIZE_MAX) {
+        return 0;
+    }
+
+    memcpy(&parent, tree->values.data + tree->open[tree->depth],
+           sizeof(parent));
+    return parent.type == CHAT_JSON_OBJECT || type == CHAT_JSON_OBJECT;
+}
+
+
 /* A value of len bytes; 0: up to where yajl is. */
 static inline int
 yajl_tree_add(yajl_tree_t *tree, chat_json_type_e type, size_t len)
@@ -74,10 +95,6 @@ yajl_tree_add(yajl_tree_t *tree, chat_json_type_e type, size_t len)
         return 0;
     }
 
-    if (tree->left-- == 0) {
-        return yajl_tree_fail(tree, CHAT_LIMIT);
-    }
-
     value.start = (uint32_t) tree->pos;
     tree->pos = len ? tree->pos + len : yajl_get_bytes_consumed(tree->yajl);
     value.end = (uint32_t) tree->pos;
@@ -85,7 +102,10 @@ yajl_tree_add(yajl_tree_t *tree, chat_json_type_e type, size_t len)
     value.key_end = tree->key_end;
     tree->key_start = 0;
     tree->key_end = 0;
-    chat_buf_add(&tree->values, chat_str(&value, sizeof(value)));
+
+    if (yajl_tree_has(tree, type)) {
+        chat_buf_add(&tree->values, chat_str(&value, sizeof(value)));
+    }
 
     return 1;
 }
@@ -147,7 +167,7 @@ yajl_tree_key(void *ctx, const unsigned char *value, size_t len)
 static inline int
 yajl_tree_begin(yajl_tree_t *tree, chat_json_type_e type)
 {
-    size_t at = tree->values.len;
+    size_t at = yajl_tree_has(tree, type) ? tree->values.len : SIZE_MAX;
 
     if (!yajl_tree_skip(tree)) {
         return 0;
@@ -183,18 +203,24 @@ yajl_tree_array(void *ctx)
 static inline int
 yajl_tree_end(void *ctx)
 {
+    size_t         at;
     yajl_value_t   value;
     yajl_tree_t   *tree = ctx;
-    unsigned char *open = tree->values.data + tree->open[tree->depth];
+    unsigned char *open;
 
     if (!yajl_tree_skip(tree)) {
         return 0;
     }
 
-    memcpy(&value, open, sizeof(value));
-    value.end = (uint32_t) ++tree->pos;
-    memcpy(open, &value, sizeof(value));
-    tree->depth--;
+    tree->pos++;
+    at = tree->open[tree->depth--];
+
+    if (at != SIZE_MAX) {
+        open = tree->values.data + at;
+        memcpy(&value, open, sizeof(value));
+        value.end = (uint32_t) tree->pos;
+        memcpy(open, &value, sizeof(value));
+    }
 
     return 1;
 }
@@ -226,8 +252,6 @@ yajl_tree(chat_str_t text, chat_buf_t *values)
         return CHAT_BAD;
     }
 
-    tree.left = CHAT_JSON_FREE + text.len / CHAT_JSON_VALUE;
-    tree.left = tree.left < CHAT_JSON_NODES ? tree.left : CHAT_JSON_NODES;
     tree.yajl = yajl_alloc(&callbacks, NULL, &tree);
     (void) yajl_config(tree.yajl, yajl_dont_validate_strings, 1);
 

@@ -143,7 +143,7 @@ s43_the_client_answers_calls_of_its_tools(void **state)
     kinds_are(RUN("\"tools\":{\"name\":\"w\"},", THREE), "ccc");
     kinds_are(RUN("\"tools\":[{\"name\":\"w\"},{\"name\":\"vv\"}],", THREE),
               "pcp");
-    kinds_are(RUN("\"tools\":[3,{\"name\":\"w\"},{\"name\":\"v\"}],", THREE),
+    kinds_are(RUN("\"tools\":[{},{\"name\":\"w\"},{\"name\":\"v\"}],", THREE),
               "ccc");
 }
 

@@ -366,21 +366,21 @@ not_every_frame_can_be_learnt(void **state)
 static void
 a_frame_of_too_many_values_is_not_learnt(void **state)
 {
-    char   text[400] = "data: [";
+    char   text[400] = "data: {";
     size_t i;
     run_t  run;
 
     run_open(&run);
     for (i = 1; i < CHAT_FORM_VALUES; i++) {
-        strcat(text, "1,");
+        strcat(text, "\"\":1,");
     }
-    strcat(text, "1]\n\n");
+    strcat(text, "\"\":1}\n\n");
     learn(&run, text);
     assert_int_equal(formed(&run, text, 1000), strlen(text));
     chat_arena_destroy(run.arena);
 
     run_open(&run);
-    strcpy(text + strlen(text) - 3, ",1]\n\n");
+    strcpy(text + strlen(text) - 3, ",\"\":1}\n\n");
     learn(&run, text);
     assert_int_equal(formed(&run, text, 1000), 0);
     chat_arena_destroy(run.arena);

@@ -234,12 +234,10 @@ message_calls(chat_transcript_t *t, const chat_json_t *message)
     for (/* void */; node != NULL; node = node->next) {
         chat_call_t call = { .node = node, .ready = 1, .in_last_message = 1 };
 
-        if (node->type == CHAT_JSON_OBJECT) {
-            call.id = chat_json_text(t->doc, node, "id");
-            call.name = chat_ag_ui_call_name(t->doc, node);
-            call.kind = chat_ag_ui_kind(t->rq, call.name);
-            chat_transcript_call(t, &call, 1);
-        }
+        call.id = chat_json_text(t->doc, node, "id");
+        call.name = chat_ag_ui_call_name(t->doc, node);
+        call.kind = chat_ag_ui_kind(t->rq, call.name);
+        chat_transcript_call(t, &call, 1);
     }
 }
 

@@ -165,7 +165,7 @@ find_front(chat_json_doc_t *doc, const chat_json_t *assistant,
     if (content != NULL && chat_json_has(doc, user, "role", "user")) {
         front->pos =
             content->child ? content->child->start : content->start + 1;
-        front->close = chat_cstr(content->child ? "," : "");
+        front->close = chat_cstr(chat_json_is_empty(content) ? "" : ",");
 
     } else if (assistant != NULL) {
         front->pos = assistant->end;

@@ -537,6 +537,7 @@ find_front(chat_json_doc_t *doc, const chat_json_t *model, chat_front_t *front)
 
     } else if (parts != NULL) {
         front->pos = parts->start + 1;
+        front->close = chat_cstr(chat_json_is_empty(parts) ? "" : ",");
 
     } else {
         front->pos = model->end;

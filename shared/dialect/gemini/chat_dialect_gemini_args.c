@@ -281,8 +281,11 @@ chat_gemini_args_add(chat_gemini_args_t *args, chat_json_doc_t *doc,
 {
     value_t           *before = args->value;
     const chat_json_t *string = NULL;
+    const chat_json_t *list = chat_json_get(doc, function, "partialArgs");
     const chat_json_t *first = chat_json_first(doc, function, "partialArgs");
     const chat_json_t *piece = first;
+
+    args->lost |= list != NULL && list->opaque;
 
     for (/* void */; piece != NULL && !args->lost; piece = piece->next) {
         string = add_piece(args, doc, piece);

@@ -230,7 +230,7 @@ read_content(reader_t *r, const chat_json_t *candidate)
     /* Google's chat takes a content without parts for a failed answer. */
     events->filler = "[{\"text\":\"\"}]";
 
-    if (n == 0 || events->nmarks - before < n) {
+    if (n == 0 || parts->opaque || events->nmarks - before < n) {
         events->keeps = 1;
         return;
     }

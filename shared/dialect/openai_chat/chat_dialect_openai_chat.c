@@ -92,8 +92,7 @@ message_role(chat_json_doc_t *doc, const chat_json_t *message)
            : chat_json_is(doc, role, "tool")      ? CHAT_ROLE_RESULTS
            : chat_json_is(doc, role, "system")    ? CHAT_ROLE_SYSTEM
            : chat_json_is(doc, role, "developer") ? CHAT_ROLE_SYSTEM
-           : message->type == CHAT_JSON_OBJECT    ? CHAT_ROLE_OTHER
-                                                  : CHAT_ROLE_ASIDE;
+                                                  : CHAT_ROLE_OTHER;
 }
 
 
@@ -105,11 +104,9 @@ message_calls(chat_transcript_t *t, const chat_json_t *message)
     for (/* void */; node != NULL; node = node->next) {
         chat_call_t call = { .node = node, .ready = 1 };
 
-        if (node->type == CHAT_JSON_OBJECT) {
-            call.id = chat_json_text(t->doc, node, "id");
-            call.kind = call_kind(t->doc, node);
-            chat_transcript_call(t, &call, 1);
-        }
+        call.id = chat_json_text(t->doc, node, "id");
+        call.kind = call_kind(t->doc, node);
+        chat_transcript_call(t, &call, 1);
     }
 }
 
@@ -500,7 +497,7 @@ read_entry(reader_t *r, uint32_t place, const chat_json_t *entry,
 static int
 read_calls(reader_t *r, uint32_t choice, const chat_json_t *list)
 {
-    int                all = list->child != NULL;
+    int                all = list->child != NULL && !list->opaque;
     int32_t            said;
     uint32_t           index;
     chat_str_t         id;
@@ -511,8 +508,7 @@ read_calls(reader_t *r, uint32_t choice, const chat_json_t *list)
         node = chat_json_get(r->reader.doc, entry, "index");
         said = chat_json_index(r->reader.doc, node);
 
-        if (entry->type != CHAT_JSON_OBJECT
-            || said >= CHAT_COMPLETIONS_INDEXES) {
+        if (said >= CHAT_COMPLETIONS_INDEXES) {
             all = 0;
             continue;
         }

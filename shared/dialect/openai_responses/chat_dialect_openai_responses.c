@@ -584,7 +584,7 @@ find_front(chat_json_doc_t *doc, const chat_json_t *item, chat_front_t *front)
 
     if (input->type != CHAT_JSON_STRING) {
         front->pos = input->start + 1;
-        front->close = chat_cstr(input->child ? "," : "");
+        front->close = chat_cstr(chat_json_is_empty(input) ? "" : ",");
         return CHAT_OK;
     }
 
