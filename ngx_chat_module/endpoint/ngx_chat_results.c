@@ -205,8 +205,8 @@ on_results_joined(ngx_chat_ctx_t *ctx)
     ctx->barrier.q.dialect = rs->dialect;
     ngx_chat_metrics_external(ctx, rs->external.items, rs->external.count);
 
-    chat_buf_printf(&out, "{\"applied\":%zu,\"repeated\":%zu}\n", applied,
-                    repeated);
+    chat_buf_format(&out, "{\"applied\":%d,\"repeated\":%d}\n",
+                    (uint64_t) applied, (uint64_t) repeated);
     send_json(ctx, &out);
 }
 

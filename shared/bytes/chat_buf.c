@@ -6,8 +6,8 @@
  */
 
 #include "bytes/chat_buf.h"
+#include "bytes/chat_digest.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -93,10 +93,29 @@ chat_buf_printf(chat_buf_t *buf, const char *format, ...)
 void
 chat_buf_format(chat_buf_t *buf, const char *format, ...)
 {
-    va_list     args;
-    const char *at;
+    va_list args;
 
     va_start(args, format);
+    chat_buf_arguments(buf, format, &args);
+    va_end(args);
+}
+
+
+static void
+add_digits(chat_buf_t *buf, uint64_t n)
+{
+    unsigned char digits[CHAT_DIGITS], *end = digits + CHAT_DIGITS, *first;
+
+    first = chat_digits(n, end);
+    chat_buf_add(buf, chat_str(first, (size_t) (end - first)));
+}
+
+
+void
+chat_buf_arguments(chat_buf_t *buf, const char *format, va_list *args)
+{
+    char        hex[33];
+    const char *at;
 
     while ((at = strchr(format, '%')) != NULL) {
         chat_buf_add(buf, chat_str(format, (size_t) (at - format)));
@@ -104,24 +123,30 @@ chat_buf_format(chat_buf_t *buf, const char *format, ...)
 
         switch (at[1]) {
         case 's':
-            chat_buf_puts(buf, va_arg(args, const char *));
+            chat_buf_puts(buf, va_arg(*args, const char *));
             break;
         case 'u':
-            chat_buf_printf(buf, "%u", va_arg(args, unsigned));
+            add_digits(buf, va_arg(*args, unsigned));
+            break;
+        case 'd':
+            add_digits(buf, va_arg(*args, uint64_t));
+            break;
+        case 'x':
+            chat_hex(va_arg(*args, const unsigned char *), 16, hex);
+            chat_buf_puts(buf, hex);
             break;
         case 'v':
-            chat_buf_add(buf, va_arg(args, chat_str_t));
+            chat_buf_add(buf, va_arg(*args, chat_str_t));
             break;
         case 'j':
-            chat_buf_json(buf, va_arg(args, chat_str_t));
+            chat_buf_json(buf, va_arg(*args, chat_str_t));
             break;
         default:
-            chat_buf_one_line(buf, va_arg(args, chat_str_t));
+            chat_buf_one_line(buf, va_arg(*args, chat_str_t));
             break;
         }
     }
 
-    va_end(args);
     chat_buf_puts(buf, format);
 }
 

@@ -10,6 +10,8 @@
 #include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
 
+#include <stdarg.h>
+
 /*
  * A growing buffer. All zero is an empty one. A failed append sets failed and
  * makes all later appends do nothing, so that a writer checks once, at the
@@ -57,11 +59,15 @@ void chat_buf_printf(chat_buf_t *buf, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /*
- * Appends a text in which %s stands for a C string, %u for an unsigned, and
- * the others for a chat_str_t: %v as it is, %j as chat_buf_json(), %l as
- * chat_buf_one_line(). The compiler does not check the arguments.
+ * Appends a text in which %s stands for a C string, %u for an unsigned, %d for
+ * a uint64_t, %x for 16 bytes in hex digits, and the others for a chat_str_t:
+ * %v as it is, %j as chat_buf_json(), %l as chat_buf_one_line(). The compiler
+ * does not check the arguments.
  */
 void chat_buf_format(chat_buf_t *buf, const char *format, ...);
+
+/* The same with the next of these arguments. */
+void chat_buf_arguments(chat_buf_t *buf, const char *format, va_list *args);
 
 /* s (UTF-8) as a JSON string with its quotes; only what must be is escaped. */
 void chat_buf_json(chat_buf_t *buf, chat_str_t s);

@@ -9,11 +9,9 @@
 #include "facts/chat_conversation.h"
 #include "bytes/chat_table.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define CHAT_LISTED_NAME (2 * CHAT_DIGEST_SIZE) /* digits */
-#define CHAT_LISTED_FIELD (CHAT_LISTED_NAME + 32)
 
 /* The kinds of entries with a time. */
 #define CHAT_LISTED_BATCH (CHAT_LISTED_HOLD + 1)
@@ -69,30 +67,16 @@ chat_listed_is_id(chat_str_t id)
 }
 
 
-/* Adds <kind>/<ms>-<first digits of the name>. */
-static void
-chat_dated_add(chat_facts_t *facts, unsigned kind, uint64_t ms,
-               const char *name, int digits, chat_buf_t *value)
-{
-    char field[CHAT_LISTED_FIELD];
-
-    (void) snprintf(field, sizeof(field), "%s/%llu-%.*s",
-                    chat_listed_kinds[kind], (unsigned long long) ms, digits,
-                    name);
-    chat_facts_buf(facts, field, value);
-}
-
-
 void
 chat_facts_listed(chat_facts_t *facts, chat_listed_kind_e kind,
                   const chat_listed_t *listed)
 {
-    char       name[CHAT_LISTED_NAME + 1];
-    chat_buf_t value = { 0 };
+    char name[CHAT_LISTED_NAME + 1];
 
     chat_digest_hex(&listed->name, CHAT_DIGEST_SIZE, name);
-    chat_buf_format(&value, "%v %v %s", listed->worker, listed->dialect, name);
-    chat_dated_add(facts, kind, listed->ms, name, CHAT_LISTED_ID, &value);
+    chat_facts_put(facts, "%s/%d-%v", "%v %v %s", chat_listed_kinds[kind],
+                   listed->ms, chat_str(name, CHAT_LISTED_ID), listed->worker,
+                   listed->dialect, name);
 }
 
 
@@ -100,46 +84,16 @@ void
 chat_facts_batch(chat_facts_t *facts, uint64_t ms,
                  const chat_recorded_t *recorded)
 {
-    char       hex[CHAT_LISTED_NAME + 1];
-    size_t     i;
-    chat_buf_t value = { 0 };
+    int  two = recorded->nnames > 1;
+    char name[CHAT_LISTED_NAME + 1], other[CHAT_LISTED_NAME + 1] = "";
 
-    chat_buf_add(&value, recorded->dialect);
-
-    for (i = 1; i < recorded->nnames; i++) {
-        chat_digest_hex(&recorded->names[i], CHAT_DIGEST_SIZE, hex);
-        chat_buf_printf(&value, " %s", hex);
+    chat_digest_hex(&recorded->names[0], CHAT_DIGEST_SIZE, name);
+    if (two) {
+        chat_digest_hex(&recorded->names[1], CHAT_DIGEST_SIZE, other);
     }
 
-    chat_digest_hex(&recorded->names[0], CHAT_DIGEST_SIZE, hex);
-    chat_dated_add(facts, CHAT_LISTED_BATCH, ms, hex, CHAT_LISTED_NAME,
-                   &value);
-}
-
-
-static void
-chat_listed_fact(chat_facts_t *facts, const char *what, chat_str_t id,
-                 const char *value)
-{
-    char field[CHAT_LISTED_FIELD];
-
-    (void) snprintf(field, sizeof(field), "%s%.*s", what, CHAT_LISTED_ID,
-                    (const char *) id.data);
-    chat_facts_add(facts, field, chat_cstr(value));
-}
-
-
-void
-chat_facts_over(chat_facts_t *facts, chat_str_t id, chat_end_e end)
-{
-    chat_listed_fact(facts, "over/", id, chat_end_name(end));
-}
-
-
-void
-chat_facts_stop(chat_facts_t *facts, chat_str_t id)
-{
-    chat_listed_fact(facts, "stop/", id, "1");
+    chat_facts_put(facts, "batch/%d-%s", "%v%s%s", ms, name, recorded->dialect,
+                   two ? " " : "", other);
 }
 
 

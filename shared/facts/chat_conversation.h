@@ -75,8 +75,9 @@ void chat_facts_listed(chat_facts_t *facts, chat_listed_kind_e kind,
                        const chat_listed_t *listed);
 
 /* over/<id> (end NONE: it is void) and stop/<id>. */
-void chat_facts_over(chat_facts_t *facts, chat_str_t id, chat_end_e end);
-void chat_facts_stop(chat_facts_t *facts, chat_str_t id);
+#define chat_facts_over(facts, id, end) \
+    chat_facts_put(facts, "over/%v", "%s", id, chat_end_name(end))
+#define chat_facts_stop(facts, id) chat_facts_put(facts, "stop/%v", "1", id)
 
 #define CHAT_LISTED_LOOK 16
 

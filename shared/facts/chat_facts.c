@@ -187,20 +187,12 @@ chat_facts_init(chat_facts_t *facts, chat_arena_t *arena)
 chat_str_t
 chat_facts_field(chat_arena_t *arena, const char *prefix, chat_str_t id)
 {
-    size_t         len = strlen(prefix);
-    unsigned char *field;
+    chat_str_t field = { NULL, 0 };
+    chat_buf_t text = { 0 };
 
-    field = chat_arena_alloc(arena, len + id.len + 1);
-    if (field == NULL) {
-        return chat_str(NULL, 0);
-    }
-
-    memcpy(field, prefix, len);
-    if (id.len != 0) {
-        memcpy(field + len, id.data, id.len);
-    }
-
-    return chat_str(field, len + id.len);
+    chat_buf_format(&text, "%s%v", prefix, id);
+    (void) chat_buf_move(&text, arena, &field);
+    return field;
 }
 
 
@@ -224,54 +216,47 @@ chat_facts_append(chat_facts_t *facts, const chat_fact_t *items, size_t n)
 }
 
 
-/* A new fact of the field prefix and rest; NULL without memory. */
-static chat_fact_t *
-chat_facts_new(chat_facts_t *facts, const char *prefix, chat_str_t rest,
-               chat_str_t value)
+void
+chat_facts_put(chat_facts_t *facts, const char *field, const char *value, ...)
 {
+    size_t      len;
+    va_list     args;
+    chat_buf_t  buf = { 0 };
+    chat_str_t  text;
     chat_fact_t fact = { 0 };
 
-    if (facts->failed) {
-        return NULL;
-    }
+    va_start(args, value);
+    chat_buf_arguments(&buf, field, &args);
+    len = buf.len;
+    chat_buf_arguments(&buf, value, &args);
+    va_end(args);
 
-    fact.field = chat_facts_field(facts->arena, prefix, rest);
-
-    if (fact.field.data == NULL
-        || chat_arena_dup(facts->arena, value, &fact.value) != CHAT_OK)
-    {
+    if (facts->failed || chat_buf_move(&buf, facts->arena, &text) != CHAT_OK) {
+        chat_buf_free(&buf);
         facts->failed = 1;
-        return NULL;
+        return;
     }
 
+    fact.field = chat_str(text.data, len);
+    fact.value = chat_str(text.data + len, text.len - len);
     chat_facts_append(facts, &fact, 1);
-    return facts->failed ? NULL : &facts->items[facts->count - 1];
 }
 
 
 void
 chat_facts_add(chat_facts_t *facts, const char *field, chat_str_t value)
 {
-    (void) chat_facts_new(facts, field, chat_str(NULL, 0), value);
+    chat_facts_put(facts, "%s", "%v", field, value);
 }
 
 
 void
-chat_facts_since(chat_facts_t *facts, uint64_t ms)
+chat_facts_payload(chat_facts_t *facts, chat_str_t payload)
 {
-    char text[32];
-
-    (void) snprintf(text, sizeof(text), "%llu", (unsigned long long) ms);
-    chat_facts_add(facts, "since", chat_cstr(text));
-}
-
-
-void
-chat_facts_buf(chat_facts_t *facts, const char *field, chat_buf_t *value)
-{
-    facts->failed |= value->failed;
-    chat_facts_add(facts, field, chat_buf_str(value));
-    chat_buf_free(value);
+    if (!facts->failed) {
+        facts->items[facts->count - 1].payload = payload;
+        facts->items[facts->count - 1].has_payload = 1;
+    }
 }
 
 
@@ -279,23 +264,19 @@ void
 chat_facts_call(chat_facts_t *facts, chat_str_t id, chat_kind_e kind,
                 uint32_t position, const chat_digest_t *fingerprint)
 {
-    char hex[33], value[64];
-
     if (fingerprint == NULL) {
         facts->failed = 1;
         return;
     }
 
-    chat_digest_hex(fingerprint, 16, hex);
-    (void) snprintf(value, sizeof(value), "%u %s %s", (unsigned) position,
-                    kind == CHAT_KIND_APPROVAL   ? "a"
-                    : kind == CHAT_KIND_PROVIDER ? "p"
-                                                 : "c",
-                    hex);
-    (void) chat_facts_new(facts, "call/", id, chat_cstr(value));
+    chat_facts_put(facts, "call/%v", "%u %s %x", id, position,
+                   kind == CHAT_KIND_APPROVAL   ? "a"
+                   : kind == CHAT_KIND_PROVIDER ? "p"
+                                                : "c",
+                   fingerprint->bytes);
 
     if (kind == CHAT_KIND_APPROVAL) {
-        (void) chat_facts_new(facts, "ask/", id, chat_cstr("1"));
+        chat_facts_put(facts, "ask/%v", "1", id);
     }
 }
 
@@ -305,41 +286,20 @@ chat_facts_result(chat_facts_t *facts, chat_str_t id, chat_outcome_e outcome,
                   const chat_digest_t *digest,
                   const chat_digest_t *fingerprint, const chat_str_t *payload)
 {
-    char         hex[33], answered[33], value[128];
-    chat_fact_t *fact;
-
     if (digest == NULL || fingerprint == NULL) {
         facts->failed = 1;
         return;
     }
 
-    chat_digest_hex(digest, 16, hex);
-    chat_digest_hex(fingerprint, 16, answered);
-    (void) snprintf(value, sizeof(value), "%s %s %s",
-                    outcome == CHAT_OUTCOME_OK      ? "o"
-                    : outcome == CHAT_OUTCOME_ERROR ? "e"
-                                                    : "d",
-                    hex, answered);
+    chat_facts_put(facts, "result/%v", "%s %x %x", id,
+                   outcome == CHAT_OUTCOME_OK      ? "o"
+                   : outcome == CHAT_OUTCOME_ERROR ? "e"
+                                                   : "d",
+                   digest->bytes, fingerprint->bytes);
 
-    fact = chat_facts_new(facts, "result/", id, chat_cstr(value));
-    if (fact != NULL && payload != NULL) {
-        fact->payload = *payload;
-        fact->has_payload = 1;
+    if (payload != NULL) {
+        chat_facts_payload(facts, *payload);
     }
-}
-
-
-void
-chat_facts_message(chat_facts_t *facts, chat_str_t id)
-{
-    (void) chat_facts_new(facts, "message/", id, chat_cstr("1"));
-}
-
-
-void
-chat_facts_delivered(chat_facts_t *facts, chat_str_t id)
-{
-    (void) chat_facts_new(facts, "delivered/", id, chat_cstr("1"));
 }
 
 
@@ -347,101 +307,51 @@ void
 chat_facts_approval(chat_facts_t *facts, chat_str_t id,
                     chat_approval_e approval, chat_str_t reason)
 {
-    chat_fact_t *fact;
-
-    fact = chat_facts_new(
-        facts, "approval/", id,
-        chat_cstr(approval == CHAT_APPROVAL_GRANTED ? "g" : "r"));
-    if (fact != NULL) {
-        fact->payload = reason;
-        fact->has_payload = 1;
-    }
+    chat_facts_put(facts, "approval/%v", "%s", id,
+                   approval == CHAT_APPROVAL_GRANTED ? "g" : "r");
+    chat_facts_payload(facts, reason);
 }
 
 
 void
 chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt)
 {
-    char       signature[33], key[33], transcript[33], field[32];
-    chat_buf_t value = { 0 };
+    char transcript[33];
 
-    chat_hex(attempt->signature, 16, signature);
-    chat_hex(attempt->retry_key, 16, key);
     chat_hex(attempt->transcript, 16, transcript);
-
-    chat_buf_add(&value, attempt->worker);
-    chat_buf_puts(&value, " ");
-    chat_buf_add(&value, attempt->request);
-    chat_buf_printf(&value, " %s %s %llu", signature, key,
-                    (unsigned long long) attempt->ms);
-
-    if (attempt->described) {
-        chat_buf_printf(&value, " %s ", transcript);
-        chat_buf_add(&value, attempt->results);
-    }
-
-    (void) snprintf(field, sizeof(field), "claim/%u", (unsigned) attempt->k);
-    chat_facts_buf(facts, field, &value);
-}
-
-
-void
-chat_facts_twin(chat_facts_t *facts, chat_str_t worker, chat_str_t request,
-                const unsigned char *content, unsigned retry)
-{
-    char field[256], hex[33], value[64];
-
-    chat_hex(content, 16, hex);
-    (void) snprintf(field, sizeof(field), "%.*s/%.*s", (int) worker.len,
-                    (const char *) worker.data, (int) request.len,
-                    (const char *) request.data);
-    (void) snprintf(value, sizeof(value), "%s %u", hex, retry);
-    (void) chat_facts_new(facts, "twin/", chat_cstr(field), chat_cstr(value));
+    chat_facts_put(
+        facts, "claim/%u", "%v %v %x %x %d%s%s%s%v", attempt->k,
+        attempt->worker, attempt->request, attempt->signature,
+        attempt->retry_key, attempt->ms, attempt->described ? " " : "",
+        attempt->described ? transcript : "", attempt->described ? " " : "",
+        attempt->described ? attempt->results : chat_str(NULL, 0));
 }
 
 
 void
 chat_facts_attempt(chat_facts_t *facts, const chat_attempt_t *attempt)
 {
-    char   field[256], answer[16], after[16];
-    size_t i;
+    char        answer[16], after[16];
+    size_t      i;
+    const char *end = chat_end_name(attempt->end);
 
     const struct {
         int         said;
-        const char *prefix;
+        const char *event;
         const char *value;
-    } events[] = { { attempt->answer != 0, "answer/", answer },
-                   { attempt->after != 0, "after/", after },
-                   { attempt->end != CHAT_END_NONE, "end/",
-                     chat_end_name(attempt->end) },
-                   { attempt->is_void, "void/", "1" } };
+    } events[] = { { attempt->answer != 0, "answer", answer },
+                   { attempt->after != 0, "after", after },
+                   { attempt->end != CHAT_END_NONE, "end", end },
+                   { attempt->is_void, "void", "1" } };
 
     (void) snprintf(answer, sizeof(answer), "%u", (unsigned) attempt->answer);
     (void) snprintf(after, sizeof(after), "%u", (unsigned) attempt->after);
-    (void) snprintf(
-        field, sizeof(field), "%u/%.*s/%.*s", (unsigned) attempt->k,
-        (int) attempt->worker.len, (const char *) attempt->worker.data,
-        (int) attempt->request.len, (const char *) attempt->request.data);
 
     for (i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
         if (events[i].said) {
-            (void) chat_facts_new(facts, events[i].prefix, chat_cstr(field),
-                                  chat_cstr(events[i].value));
+            chat_facts_put(facts, "%s/%u/%v/%v", "%s", events[i].event,
+                           attempt->k, attempt->worker, attempt->request,
+                           events[i].value);
         }
     }
-}
-
-
-void
-chat_facts_open(chat_facts_t *facts, chat_str_t worker, chat_str_t cors)
-{
-    chat_buf_t value = { 0 };
-
-    chat_buf_add(&value, worker);
-    if (cors.len != 0) {
-        chat_buf_puts(&value, "\n");
-        chat_buf_add(&value, cors);
-    }
-
-    chat_facts_buf(facts, "open", &value);
 }

@@ -118,11 +118,19 @@ void chat_facts_add(chat_facts_t *facts, const char *field, chat_str_t value);
 void chat_facts_append(chat_facts_t *facts, const chat_fact_t *items,
                        size_t n);
 
-/* since: ms since the epoch. */
-void chat_facts_since(chat_facts_t *facts, uint64_t ms);
+/*
+ * A fact with this field and value, both as for chat_buf_format(), with the
+ * arguments of the field first.
+ */
+void chat_facts_put(chat_facts_t *facts, const char *field, const char *value,
+                    ...);
 
-/* As chat_facts_add(), with the content of a buffer, which is freed. */
-void chat_facts_buf(chat_facts_t *facts, const char *field, chat_buf_t *value);
+/* Gives the last fact this payload. */
+void chat_facts_payload(chat_facts_t *facts, chat_str_t payload);
+
+/* since: ms since the epoch. */
+#define chat_facts_since(facts, ms) \
+    chat_facts_put(facts, "since", "%d", (uint64_t) (ms))
 
 /*
  * call/<id>: position is the call's place in its step, from 0. One that asks
@@ -143,13 +151,15 @@ void chat_facts_result(chat_facts_t *facts, chat_str_t id,
                        const chat_str_t    *payload);
 
 /* message/<id>: a request that continues this message is held. */
-void chat_facts_message(chat_facts_t *facts, chat_str_t id);
+#define chat_facts_message(facts, id) \
+    chat_facts_put(facts, "message/%v", "1", id)
 
 /*
  * delivered/<id>: a request that has no attempt carried the call's result,
  * and its answer was 2xx.
  */
-void chat_facts_delivered(chat_facts_t *facts, chat_str_t id);
+#define chat_facts_delivered(facts, id) \
+    chat_facts_put(facts, "delivered/%v", "1", id)
 
 /* approval/<id>: GRANTED or REFUSED; reason (JSON text) is its payload. */
 void chat_facts_approval(chat_facts_t *facts, chat_str_t id,
@@ -167,9 +177,9 @@ void chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt);
  * one's attempt, and has not claimed itself; retry is how often its client
  * had tried before.
  */
-void chat_facts_twin(chat_facts_t *facts, chat_str_t worker,
-                     chat_str_t request, const unsigned char *content,
-                     unsigned retry);
+#define chat_facts_twin(facts, worker, request, content, retry)            \
+    chat_facts_put(facts, "twin/%v/%v", "%x %u", worker, request, content, \
+                   retry)
 
 /*
  * What is known of the attempt beside its claim (answer, after, end, is_void):
@@ -180,6 +190,8 @@ void chat_facts_twin(chat_facts_t *facts, chat_str_t worker,
 void chat_facts_attempt(chat_facts_t *facts, const chat_attempt_t *attempt);
 
 /* open: the producer's worker and the CORS header lines of its answer. */
-void chat_facts_open(chat_facts_t *facts, chat_str_t worker, chat_str_t cors);
+#define chat_facts_open(facts, worker, cors)        \
+    chat_facts_put(facts, "open", "%v%s%v", worker, \
+                   (cors).len != 0 ? "\n" : "", cors)
 
 #endif /* CHAT_FACTS_H */

@@ -11,13 +11,10 @@
 #include "bytes/chat_table.h"
 #include "sse/chat_position.h"
 
-#include <stdio.h>
-
 #define CHAT_RECORDING_FIRST 200 /* the statuses of a head */
 #define CHAT_RECORDING_LAST 599
 
-static const char *const chat_recording_modes[] = { "", "wanted", "kept",
-                                                    "none" };
+const char *const chat_recording_modes[] = { "", "wanted", "kept", "none" };
 
 
 void
@@ -36,71 +33,18 @@ chat_recording_key(const chat_key_t *of, chat_str_t worker, chat_str_t request,
 
 
 void
-chat_facts_record(chat_facts_t *facts, chat_recording_mode_e mode)
-{
-    chat_facts_add(facts, "record", chat_cstr(chat_recording_modes[mode]));
-}
-
-
-void
 chat_facts_unrecorded(chat_facts_t *facts)
 {
     chat_facts_record(facts, CHAT_RECORDING_NONE);
-    chat_facts_add(facts, "unrecorded", chat_cstr("1"));
-}
-
-
-void
-chat_facts_head(chat_facts_t *facts, chat_str_t head)
-{
-    chat_facts_add(facts, "head", head);
+    chat_facts_put(facts, "unrecorded", "1");
 }
 
 
 void
 chat_facts_before(chat_facts_t *facts, chat_str_t events)
 {
-    chat_facts_add(facts, CHAT_RECORDING_BEFORE, chat_cstr("1"));
-
-    if (!facts->failed) {
-        facts->items[facts->count - 1].payload = events;
-        facts->items[facts->count - 1].has_payload = 1;
-    }
-}
-
-
-void
-chat_facts_written(chat_facts_t *facts)
-{
-    chat_facts_add(facts, "over", chat_cstr("1"));
-}
-
-
-/* The fact prefix<worker>/<serial>. */
-static void
-chat_recording_fact(chat_facts_t *facts, const char *prefix, chat_str_t worker,
-                    uint64_t serial)
-{
-    char field[256];
-
-    (void) snprintf(field, sizeof(field), "%s%.*s/%llu", prefix,
-                    (int) worker.len, (const char *) worker.data,
-                    (unsigned long long) serial);
-    chat_facts_add(facts, field, chat_cstr("1"));
-}
-
-
-void
-chat_facts_feed(chat_facts_t *facts, chat_str_t worker, uint64_t serial)
-{
-    chat_recording_fact(facts, "feed/", worker, serial);
-}
-
-
-void
-chat_facts_gone(chat_facts_t *facts, chat_str_t worker, uint64_t serial)
-{
-    chat_recording_fact(facts, "gone/", worker, serial);
+    chat_facts_put(facts, CHAT_RECORDING_BEFORE, "1");
+    chat_facts_payload(facts, events);
 }
 
 
@@ -242,10 +186,9 @@ chat_recording_own(chat_str_t name)
 chat_rc_e
 chat_recording_head_write(const chat_recording_head_t *head, chat_buf_t *out)
 {
-    chat_buf_printf(out, "%u %zu\n", (unsigned) head->status,
-                    head->message.len);
-    chat_buf_add(out, head->message);
-    chat_buf_add(out, head->headers);
+    chat_buf_format(out, "%u %d\n%v%v", head->status,
+                    (uint64_t) head->message.len, head->message,
+                    head->headers);
 
     return out->failed ? CHAT_ERROR : CHAT_OK;
 }

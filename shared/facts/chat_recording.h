@@ -29,13 +29,15 @@ void chat_recording_key(const chat_key_t *of, chat_str_t worker,
                         chat_str_t request, chat_key_t *key);
 
 /* record: WANTED, KEPT or NONE; the first one stands. */
-void chat_facts_record(chat_facts_t *facts, chat_recording_mode_e mode);
+#define chat_facts_record(facts, mode) \
+    chat_facts_put(facts, "record", "%s", chat_recording_modes[mode])
+extern const char *const chat_recording_modes[];
 
 /* unrecorded: the producer does not record, whatever followers want. */
 void chat_facts_unrecorded(chat_facts_t *facts);
 
 /* head: entry 0 of the log, which outlives the beginning of the log here. */
-void chat_facts_head(chat_facts_t *facts, chat_str_t head);
+#define chat_facts_head(facts, head) chat_facts_add(facts, "head", head)
 
 /*
  * before: its payload is what a client that resumes from the first event gets
@@ -45,11 +47,13 @@ void chat_facts_head(chat_facts_t *facts, chat_str_t head);
 void chat_facts_before(chat_facts_t *facts, chat_str_t events);
 
 /* over: the producer writes nothing more. */
-void chat_facts_written(chat_facts_t *facts);
+#define chat_facts_written(facts) chat_facts_put(facts, "over", "1")
 
 /* feed/<worker>/<serial>: a worker follows; gone/...: not any more. */
-void chat_facts_feed(chat_facts_t *facts, chat_str_t worker, uint64_t serial);
-void chat_facts_gone(chat_facts_t *facts, chat_str_t worker, uint64_t serial);
+#define chat_facts_feed(facts, worker, serial) \
+    chat_facts_put(facts, "feed/%v/%d", "1", worker, (uint64_t) (serial))
+#define chat_facts_gone(facts, worker, serial) \
+    chat_facts_put(facts, "gone/%v/%d", "1", worker, (uint64_t) (serial))
 
 typedef struct {
     chat_recording_mode_e mode;

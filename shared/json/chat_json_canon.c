@@ -249,7 +249,9 @@ canon_double(chat_str_t s, chat_buf_t *out)
     }
 
     out->len = start + e;
-    chat_buf_printf(out, "e%lld", exponent);
+    chat_buf_format(out, "e%s%d%v", exponent < 0 ? "-" : "",
+                    (uint64_t) (exponent < 0 ? -exponent : exponent),
+                    chat_str("", 1));
 
     if (!out->failed) {
         value = strtod((char *) out->data + start, NULL);

@@ -113,40 +113,20 @@ chat_fingerprint(chat_str_t name, chat_str_t args, chat_digest_t *out)
 const char *
 chat_outcome_name(chat_outcome_e outcome)
 {
-    switch (outcome) {
-    case CHAT_OUTCOME_NONE:
-        return "none";
-    case CHAT_OUTCOME_OK:
-        return "ok";
-    case CHAT_OUTCOME_ERROR:
-        return "error";
-    case CHAT_OUTCOME_DENIED:
-        return "denied";
-    case CHAT_OUTCOME_PARTIAL:
-        return "partial";
-    }
+    static const char *const names[] = { "none", "ok", "error", "denied",
+                                         "partial" };
 
-    return "unknown";
+    return names[outcome];
 }
 
 
 const char *
 chat_end_name(chat_end_e end)
 {
-    switch (end) {
-    case CHAT_END_NONE:
-        return "none";
-    case CHAT_END_FINISHED:
-        return "finished";
-    case CHAT_END_FAILED:
-        return "failed";
-    case CHAT_END_ABORTED:
-        return "aborted";
-    case CHAT_END_INTERRUPTED:
-        return "interrupted";
-    }
+    static const char *const names[] = { "none", "finished", "failed",
+                                         "aborted", "interrupted" };
 
-    return "unknown";
+    return names[end];
 }
 
 

@@ -386,18 +386,15 @@ chat_external_applied(const chat_external_t *out, const chat_facts_t *put,
 void
 chat_external_refuse(const chat_external_refusal_t *refusal, chat_buf_t *out)
 {
-    chat_buf_puts(out, "{\"error\":{\"code\":");
-    chat_buf_json(out, chat_cstr(refusal->code));
-    chat_buf_puts(out, ",\"message\":");
-    chat_buf_json(out, chat_cstr(refusal->message));
+    chat_buf_format(out, "{\"error\":{\"code\":%j,\"message\":%j",
+                    chat_cstr(refusal->code), chat_cstr(refusal->message));
 
     if (refusal->field != NULL) {
-        chat_buf_puts(out, ",\"field\":");
-        chat_buf_json(out, chat_cstr(refusal->field));
+        chat_buf_format(out, ",\"field\":%j", chat_cstr(refusal->field));
     }
 
     if (refusal->listed) {
-        chat_buf_printf(out, ",\"index\":%zu", refusal->index);
+        chat_buf_format(out, ",\"index\":%d", (uint64_t) refusal->index);
     }
 
     chat_buf_puts(out, "}}\n");
@@ -427,19 +424,18 @@ chat_external_is_settled(const chat_member_t *member)
 static void
 chat_external_call(const chat_member_t *member, chat_buf_t *out)
 {
-    chat_buf_puts(out, "{\"toolCallId\":");
-    chat_buf_json(out, member->id);
-    chat_buf_printf(out, ",\"kind\":\"%s\",\"settled\":%s",
+    chat_buf_format(out, "{\"toolCallId\":%j,\"kind\":\"%s\",\"settled\":%s",
+                    member->id,
                     member->kind == CHAT_KIND_APPROVAL ? "approval" : "client",
                     CHAT_EXTERNAL_BOOL(chat_external_is_settled(member)));
 
     if (member->outcome != CHAT_OUTCOME_NONE) {
-        chat_buf_printf(out, ",\"outcome\":\"%s\"",
+        chat_buf_format(out, ",\"outcome\":\"%s\"",
                         chat_outcome_name(member->outcome));
     }
 
     if (member->approval != CHAT_APPROVAL_NONE) {
-        chat_buf_printf(
+        chat_buf_format(
             out, ",\"approved\":%s",
             CHAT_EXTERNAL_BOOL(member->approval == CHAT_APPROVAL_GRANTED));
     }
@@ -493,13 +489,13 @@ chat_external_attempt(const chat_attempt_t *attempt, chat_buf_t *out)
         return;
     }
 
-    chat_buf_printf(out, "{\"number\":%u", (unsigned) attempt->k);
+    chat_buf_format(out, "{\"number\":%u", attempt->k);
 
     if (attempt->answer != 0) {
-        chat_buf_printf(out, ",\"status\":%u", (unsigned) attempt->answer);
+        chat_buf_format(out, ",\"status\":%u", attempt->answer);
     }
 
-    chat_buf_printf(out, ",\"state\":\"%s\"}",
+    chat_buf_format(out, ",\"state\":\"%s\"}",
                     attempt->is_void ? "void"
                     : attempt->end == CHAT_END_NONE
                         ? "running"
@@ -515,15 +511,11 @@ chat_external_show(const chat_batch_t *batch, const chat_recorded_t *recorded,
 
     chat_digest_hex(&recorded->names[0], 8, name);
 
-    chat_buf_puts(out, "{\"conversation\":");
-    chat_buf_json(out, conversation);
-    chat_buf_puts(out, ",\"dialect\":");
-    chat_buf_json(out, recorded->dialect);
-    chat_buf_printf(out,
-                    ",\"batch\":\"%s\",\"since\":%llu,\"open\":%s,"
-                    "\"sealed\":%s,\"broken\":%s,\"superseded\":%s,"
-                    "\"cleared\":%s,\"calls\":[",
-                    name, (unsigned long long) batch->since,
+    chat_buf_format(out,
+                    "{\"conversation\":%j,\"dialect\":%j,\"batch\":\"%s\","
+                    "\"since\":%d,\"open\":%s,\"sealed\":%s,\"broken\":%s,"
+                    "\"superseded\":%s,\"cleared\":%s,\"calls\":[",
+                    conversation, recorded->dialect, name, batch->since,
                     CHAT_EXTERNAL_BOOL(chat_external_is_open(batch)),
                     CHAT_EXTERNAL_BOOL(batch->sealed),
                     CHAT_EXTERNAL_BOOL(batch->broken),

@@ -7,8 +7,6 @@
 
 #include "report/chat_status.h"
 
-#include <inttypes.h>
-
 
 static const char *const count_helps[CHAT_COUNTS] = {
     "Replayed calls and results dropped from streams.",
@@ -54,7 +52,7 @@ static void
 put_family(chat_buf_t *out, const char *name, const char *type,
            const char *help)
 {
-    chat_buf_printf(out, "# HELP nginx_chat_%s %s\n# TYPE nginx_chat_%s %s\n",
+    chat_buf_format(out, "# HELP nginx_chat_%s %s\n# TYPE nginx_chat_%s %s\n",
                     name, help, name, type);
 }
 
@@ -65,7 +63,7 @@ put_single(chat_buf_t *out, const char *name, const char *type,
            const char *help, uint64_t n)
 {
     put_family(out, name, type, help);
-    chat_buf_printf(out, "nginx_chat_%s %" PRIu64 "\n", name, n);
+    chat_buf_format(out, "nginx_chat_%s %d\n", name, n);
 }
 
 
@@ -78,12 +76,11 @@ put_series(chat_buf_t *out, const char *family, const char *dialect,
     size_t i;
 
     for (i = 0; i < n; i++) {
-        chat_buf_printf(out, "nginx_chat_%s{", family);
+        chat_buf_format(out, "nginx_chat_%s{", family);
         if (dialect != NULL) {
-            chat_buf_printf(out, "dialect=\"%s\",", dialect);
+            chat_buf_format(out, "dialect=\"%s\",", dialect);
         }
-        chat_buf_printf(out, "%s=\"%s\"} %" PRIu64 "\n", label, names[i],
-                        numbers[i]);
+        chat_buf_format(out, "%s=\"%s\"} %d\n", label, names[i], numbers[i]);
     }
 }
 
@@ -106,9 +103,9 @@ put_counters(chat_buf_t *out, const chat_metrics_t *m)
                "Ended requests by verdict and reason.");
 
     for (i = CHAT_REASON_COUNTED; i < CHAT_REASONS; i++) {
-        chat_buf_printf(out,
+        chat_buf_format(out,
                         "nginx_chat_reasons_total{verdict=\"%s\","
-                        "reason=\"%s\"} %" PRIu64 "\n",
+                        "reason=\"%s\"} %d\n",
                         chat_verdict_names[chat_reasons[i].verdict],
                         chat_reasons[i].word, m->reasons[i]);
     }
@@ -142,18 +139,18 @@ put_timing(chat_buf_t *out, const char *name, const chat_timing_t *timing,
 
     for (i = 0; i < CHAT_METRICS_BUCKETS; i++) {
         n += timing->buckets[i];
-        chat_buf_printf(out, "nginx_chat_%s_bucket{le=\"", name);
+        chat_buf_format(out, "nginx_chat_%s_bucket{le=\"", name);
         chat_status_put_seconds(out, bounds[i]);
-        chat_buf_printf(out, "\"} %" PRIu64 "\n", n);
+        chat_buf_format(out, "\"} %d\n", n);
     }
 
     n += timing->buckets[i];
-    chat_buf_printf(out,
-                    "nginx_chat_%s_bucket{le=\"+Inf\"} %" PRIu64
-                    "\nnginx_chat_%s_sum ",
+    chat_buf_format(out,
+                    "nginx_chat_%s_bucket{le=\"+Inf\"} %d\n"
+                    "nginx_chat_%s_sum ",
                     name, n, name);
     chat_status_put_seconds(out, timing->sum);
-    chat_buf_printf(out, "\nnginx_chat_%s_count %" PRIu64 "\n", name, n);
+    chat_buf_format(out, "\nnginx_chat_%s_count %d\n", name, n);
 }
 
 
@@ -169,7 +166,7 @@ put_info(chat_buf_t *out, const chat_status_t *status)
     chat_status_put(out, status->nginx, 0);
     chat_buf_puts(out, ",node=");
     chat_status_put(out, status->node, 0);
-    chat_buf_printf(out, ",store=\"%s\"} 1\n", status->store);
+    chat_buf_format(out, ",store=\"%s\"} 1\n", status->store);
 }
 
 

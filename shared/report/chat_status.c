@@ -11,8 +11,6 @@
 #include "facts/chat_store.h"
 #include "report/chat_status.h"
 
-#include <inttypes.h>
-
 
 const char *const chat_turn_names[] = {
     [CHAT_END_FINISHED - 1] = "finished",
@@ -214,18 +212,15 @@ put_short(chat_buf_t *out, const chat_short_t *id)
 void
 chat_status_put_seconds(chat_buf_t *out, uint64_t us)
 {
-    int      digits = 6;
-    uint64_t part = us % 1000000;
+    unsigned char digits[CHAT_DIGITS], *end = digits + CHAT_DIGITS, *part;
 
-    chat_buf_printf(out, "%" PRIu64, us / 1000000);
-
-    for (; part != 0 && part % 10 == 0; part /= 10) {
-        digits--;
+    part = chat_digits(1000000 + us % 1000000, end) + 1;
+    while (end > part && end[-1] == '0') {
+        end--;
     }
 
-    if (part != 0) {
-        chat_buf_printf(out, ".%0*" PRIu64, digits, part);
-    }
+    chat_buf_format(out, "%d%s%v", us / 1000000, end > part ? "." : "",
+                    chat_str(part, (size_t) (end - part)));
 }
 
 
@@ -248,7 +243,7 @@ put_numbers(chat_buf_t *out, const char *const *names, const uint64_t *numbers,
     size_t i;
 
     for (i = 0; i < n; i++) {
-        chat_buf_printf(out, "%c\"%s\":%" PRIu64, i ? ',' : '{', names[i],
+        chat_buf_format(out, "%s\"%s\":%d", i ? "," : "{", names[i],
                         numbers[i]);
     }
 
@@ -270,13 +265,13 @@ put_reasons(chat_buf_t *out, const uint64_t *numbers)
                 || reason->verdict != chat_reasons[i - 1].verdict;
 
         if (first) {
-            chat_buf_printf(out, "%s\"%s\":{",
+            chat_buf_format(out, "%s\"%s\":{",
                             i == CHAT_REASON_COUNTED ? "{" : "},",
                             chat_verdict_names[reason->verdict]);
         }
 
-        chat_buf_printf(out, "%s\"%s\":%" PRIu64, first ? "" : ",",
-                        reason->word, numbers[i]);
+        chat_buf_format(out, "%s\"%s\":%d", first ? "" : ",", reason->word,
+                        numbers[i]);
     }
 
     chat_buf_puts(out, "}}");
@@ -291,7 +286,7 @@ put_by_dialect(chat_buf_t *out, size_t dialects, const char *const *names,
     size_t i;
 
     for (i = 0; i < dialects; i++) {
-        chat_buf_printf(out, "%c\"%s\":", i ? ',' : '{',
+        chat_buf_format(out, "%s\"%s\":", i ? "," : "{",
                         chat_metrics_dialect_name(i));
         put_numbers(out, names, numbers + i * n, n);
     }
@@ -332,11 +327,10 @@ put_counters(chat_buf_t *out, const chat_metrics_t *m)
     put_numbers(out, chat_cut_names, m->cuts, CHAT_CUTS);
 
     for (i = 0; i < CHAT_COUNTS; i++) {
-        chat_buf_printf(out, ",\"%s\":%" PRIu64, chat_count_names[i],
-                        m->counts[i]);
+        chat_buf_format(out, ",\"%s\":%d", chat_count_names[i], m->counts[i]);
     }
 
-    chat_buf_printf(out, ",\"released\":%" PRIu64 ",\"bypassed\":%" PRIu64 "}",
+    chat_buf_format(out, ",\"released\":%d,\"bypassed\":%d}",
                     verdicts(m, CHAT_VERDICT_RELEASED),
                     verdicts(m, CHAT_VERDICT_BYPASS));
 }
@@ -360,12 +354,12 @@ put_timing(chat_buf_t *out, const chat_timing_t *timing,
 
     for (i = 0; i < CHAT_METRICS_BUCKETS; i++) {
         n += timing->buckets[i];
-        chat_buf_printf(out, "%s%" PRIu64, i ? "," : "", n);
+        chat_buf_format(out, "%s%d", i ? "," : "", n);
     }
 
     chat_buf_puts(out, "],\"sum\":");
     chat_status_put_seconds(out, timing->sum);
-    chat_buf_printf(out, ",\"count\":%" PRIu64 "}",
+    chat_buf_format(out, ",\"count\":%d}",
                     n + timing->buckets[CHAT_METRICS_BUCKETS]);
 }
 
@@ -378,18 +372,17 @@ put_batch(chat_buf_t *out, const chat_held_t *batch, uint64_t now)
     const chat_held_member_t *member;
 
     chat_hex(batch->name, sizeof(batch->name), name);
-    chat_buf_printf(out, "{\"name\":\"%s\",\"conversation\":", name);
+    chat_buf_format(out, "{\"name\":\"%s\",\"conversation\":", name);
     put_short(out, &batch->conversation);
-    chat_buf_printf(
+    chat_buf_format(
         out,
-        ",\"dialect\":\"%s\",\"age_ms\":%" PRIu64
-        ",\"held\":%u,\"missing\":%u,\"attempt\":%u"
-        ",\"state\":\"%s\",\"calls\":%u,\"members\":[",
+        ",\"dialect\":\"%s\",\"age_ms\":%d,\"held\":%u,\"missing\":%u,"
+        "\"attempt\":%u,\"state\":\"%s\",\"calls\":%u,\"members\":[",
         chat_metrics_dialect_name(batch->dialect),
-        batch->since != 0 && now > batch->since ? now - batch->since : 0,
-        (unsigned) batch->held, (unsigned) batch->missing,
-        (unsigned) batch->attempt, held_states[batch->state % 3],
-        (unsigned) batch->nmembers);
+        batch->since != 0 && now > batch->since ? now - batch->since
+                                                : UINT64_C(0),
+        batch->held, batch->missing, batch->attempt,
+        held_states[batch->state % 3], batch->nmembers);
 
     n = n < CHAT_STATUS_MEMBERS ? n : CHAT_STATUS_MEMBERS;
 
@@ -397,7 +390,7 @@ put_batch(chat_buf_t *out, const chat_held_t *batch, uint64_t now)
         member = &batch->members[i];
         chat_buf_puts(out, i ? ",{\"id\":" : "{\"id\":");
         put_short(out, &member->id);
-        chat_buf_printf(out, ",\"kind\":\"%s\",\"state\":\"%s\"}",
+        chat_buf_format(out, ",\"kind\":\"%s\",\"state\":\"%s\"}",
                         member->approval ? "approval" : "client",
                         member_states[member->state % 3]);
     }
@@ -417,10 +410,9 @@ put_event(chat_buf_t *out, const chat_log_event_t *event)
     len = end != NULL ? (size_t) (end - event->detail) : len;
 
     chat_hex(event->batch, event->has_batch ? sizeof(event->batch) : 0, batch);
-    chat_buf_printf(out,
-                    "{\"n\":%" PRIu64 ",\"time\":%" PRIu64
-                    ",\"what\":\"%s\",\"reason\":\"%s\",\"batch\":\"%s\""
-                    ",\"dialect\":\"%s\",\"conversation\":",
+    chat_buf_format(out,
+                    "{\"n\":%d,\"time\":%d,\"what\":\"%s\",\"reason\":\"%s\","
+                    "\"batch\":\"%s\",\"dialect\":\"%s\",\"conversation\":",
                     event->n, event->time,
                     what < CHAT_REASONS
                         ? chat_verdict_names[chat_reasons[what].verdict]
@@ -428,11 +420,11 @@ put_event(chat_buf_t *out, const chat_log_event_t *event)
                     what < CHAT_REASONS ? chat_reasons[what].word : "", batch,
                     chat_metrics_dialect_name(event->dialect));
     put_short(out, &event->conversation);
-    chat_buf_printf(out,
-                    ",\"pid\":%u,\"connection\":%" PRIu64 ",\"attempt\":%u"
-                    ",\"results\":%u,\"carried\":[",
-                    (unsigned) event->pid, event->connection,
-                    (unsigned) event->attempt, (unsigned) event->ncarried);
+    chat_buf_format(out,
+                    ",\"pid\":%u,\"connection\":%d,\"attempt\":%u,"
+                    "\"results\":%u,\"carried\":[",
+                    event->pid, event->connection, event->attempt,
+                    event->ncarried);
 
     for (i = 0; i < event->ncarried && i < CHAT_STATUS_CARRIED; i++) {
         chat_buf_puts(out, i ? "," : "");
@@ -471,15 +463,14 @@ put_head(chat_buf_t *out, const chat_status_t *status)
     chat_status_put(out, status->version, 0);
     chat_buf_puts(out, ",\"nginx\":");
     chat_status_put(out, status->nginx, 0);
-    chat_buf_printf(out, ",\"time\":%" PRIu64 ",\"node\":", status->time);
+    chat_buf_format(out, ",\"time\":%d,\"node\":", status->time);
     chat_status_put(out, status->node, 0);
-    chat_buf_printf(out,
-                    ",\"workers\":%" PRIu64 ",\"store\":{\"type\":\"%s\""
-                    ",\"state\":\"%s\",\"zone_size\":%" PRIu64
-                    ",\"zone_used\":%" PRIu64 "},\"holds\":{\"now\":%" PRIu64
-                    ",\"oldest_ms\":%" PRIu64
-                    "},\"recordings\":{\"streams\":%" PRIu64
-                    ",\"bytes\":%" PRIu64 ",\"followers\":%" PRIu64 "}",
+    chat_buf_format(out,
+                    ",\"workers\":%d,\"store\":{\"type\":\"%s\","
+                    "\"state\":\"%s\",\"zone_size\":%d,\"zone_used\":%d},"
+                    "\"holds\":{\"now\":%d,\"oldest_ms\":%d},"
+                    "\"recordings\":{\"streams\":%d,\"bytes\":%d,"
+                    "\"followers\":%d}",
                     m->workers, status->store,
                     chat_store_state_names[chat_status_store(m)],
                     status->zone_size, status->zone_used, m->holds,
@@ -497,7 +488,7 @@ chat_status_json(const chat_status_t *status, chat_buf_t *out)
     put_counters(out, m);
 
     for (i = 0; i < CHAT_TIMINGS; i++) {
-        chat_buf_printf(out, "%s\"%s\":", i ? "," : ",\"histograms\":{",
+        chat_buf_format(out, "%s\"%s\":", i ? "," : ",\"histograms\":{",
                         chat_timing_names[i]);
         put_timing(out, &m->timings[i], chat_timing_bounds[i]);
     }
@@ -509,7 +500,7 @@ chat_status_json(const chat_status_t *status, chat_buf_t *out)
         put_batch(out, &status->batches[i], status->time);
     }
 
-    chat_buf_printf(out, "],\"batches_more\":%" PRIu64 ",", status->more);
+    chat_buf_format(out, "],\"batches_more\":%d,", status->more);
     put_events(out, status);
 }
 
@@ -517,7 +508,7 @@ chat_status_json(const chat_status_t *status, chat_buf_t *out)
 void
 chat_status_timeline(const chat_status_t *status, chat_buf_t *out)
 {
-    chat_buf_printf(out, "{\"time\":%" PRIu64 ",\"node\":", status->time);
+    chat_buf_format(out, "{\"time\":%d,\"node\":", status->time);
     chat_status_put(out, status->node, 0);
     chat_buf_puts(out, ",");
     put_events(out, status);

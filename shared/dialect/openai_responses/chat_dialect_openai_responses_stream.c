@@ -436,7 +436,7 @@ chat_responses_interrupted(void *data, const chat_interruption_t *in,
 
     chat_buf_puts(out, "event: error\ndata: {\"type\":\"error\",");
     write_error(in, out);
-    chat_buf_printf(out, ",\"sequence_number\":%u,", r->reader.number);
+    chat_buf_format(out, ",\"sequence_number\":%u,", r->reader.number);
     chat_buf_puts(out, "\"error\":{\"type\":\"server_error\",");
     write_error(in, out);
     chat_buf_puts(out, "}}\n\n");
