@@ -71,26 +71,4 @@ chat_table_entry_t *chat_table_put(chat_table_t *table, chat_str_t key);
 chat_rc_e chat_table_chain(chat_table_t *table, uint32_t *next, chat_str_t key,
                            size_t i);
 
-/*
- * Items 0..n-1, added in their order, by id: the first of those that have one
- * id.
- */
-typedef struct {
-    chat_table_t ids;   /* number: of the first item, from 1 on */
-    size_t       count; /* of items */
-} chat_twins_t;
-
-#define CHAT_TWINS_NONE SIZE_MAX
-
-void chat_twins_init(chat_twins_t *twins, chat_arena_t *arena);
-
-/*
- * Adds the next item; no_id: it is counted, but never found. CHAT_ERROR: no
- * memory.
- */
-chat_rc_e chat_twins_add(chat_twins_t *twins, chat_str_t id, int no_id);
-
-/* The first item of this id, or CHAT_TWINS_NONE. */
-size_t chat_twins_first(const chat_twins_t *twins, chat_str_t id);
-
 #endif /* CHAT_TABLE_H */

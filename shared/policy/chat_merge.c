@@ -8,7 +8,6 @@
 
 #include "policy/chat_gate.h"
 #include "policy/chat_merge.h"
-#include <stdlib.h>
 
 
 void
@@ -19,23 +18,35 @@ chat_results_init(chat_results_t *results, chat_arena_t *arena)
 }
 
 
-/* Indexes the calls of the step by id. */
+/* Indexes the calls of the step by id: the item is the first of those. */
 static chat_rc_e
 chat_results_index(const chat_request_t *rq, const chat_step_t *step,
-                   chat_arena_t *arena, chat_twins_t *index)
+                   chat_arena_t *arena, chat_table_t *index)
 {
-    size_t i;
+    size_t              i;
+    chat_table_entry_t *entry;
 
-    chat_twins_init(index, arena);
+    chat_table_init(index, arena);
 
-    for (i = 0; i < step->count; i++) {
-        if (chat_twins_add(index, rq->calls[step->first + i].id, 0) != CHAT_OK)
-        {
+    for (i = step->first; i < step->first + step->count; i++) {
+        entry = chat_table_put(index, rq->calls[i].id);
+        if (entry == NULL) {
             return CHAT_ERROR;
         }
+
+        entry->item = entry->item ? entry->item : &rq->calls[i];
     }
 
     return CHAT_OK;
+}
+
+
+static const chat_call_t *
+chat_results_brought(const chat_table_t *index, chat_str_t id)
+{
+    const chat_table_entry_t *entry = chat_table_find(index, id);
+
+    return entry != NULL ? entry->item : NULL;
 }
 
 
@@ -103,9 +114,9 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
                      const chat_step_t *step, const chat_batch_t *batch,
                      const chat_call_t *order, size_t norder, int approvals)
 {
-    size_t               i, at;
+    size_t               i;
     chat_result_t        result;
-    chat_twins_t         brought;
+    chat_table_t         brought;
     const chat_call_t   *own, *after = NULL;
     const chat_member_t *member;
 
@@ -114,8 +125,7 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
     }
 
     for (i = 0; i < norder; i++) {
-        at = chat_twins_first(&brought, order[i].id);
-        own = at != CHAT_TWINS_NONE ? &rq->calls[step->first + at] : NULL;
+        own = chat_results_brought(&brought, order[i].id);
         after = own != NULL ? own : after;
 
         member = chat_batch_find(batch, order[i].id);
@@ -289,117 +299,90 @@ typedef enum {
     CHAT_OPEN_OPEN     /* the body has no result for it */
 } chat_open_e;
 
-/* One occurrence. */
-typedef struct {
-    const chat_call_t *call;
-    uint32_t           step; /* where its id is weak, else 0 */
-    chat_open_e        state;
-    unsigned           filled : 1; /* gets a result from the store */
-    unsigned           spared : 1; /* the store has a decision */
-} chat_open_t;
+/* What the store has for an occurrence. */
+#define CHAT_OPEN_FILLED 1 /* a result */
+#define CHAT_OPEN_SPARED 2 /* a decision */
 
 
-static int
-chat_open_compare_ids(const void *one, const void *two)
+static chat_open_e
+chat_open_state(const chat_call_t *call)
 {
-    const chat_open_t *a = one;
-    const chat_open_t *b = two;
-
-    return chat_str_compare(a->call->id, b->call->id);
+    return !chat_call_is_settled(call)            ? CHAT_OPEN_OPEN
+           : chat_outcome_is_final(call->outcome) ? CHAT_OPEN_RESULT
+                                                  : CHAT_OPEN_DECIDED;
 }
 
 
-/* Sorts the occurrences of a call together, the furthest first. */
-static int
-chat_open_compare(const void *one, const void *two)
+/* The entry that all occurrences of this call share; NULL without memory. */
+static chat_table_entry_t *
+chat_open_entry(const chat_call_t *call, chat_table_t *table)
 {
-    const chat_open_t *a = one;
-    const chat_open_t *b = two;
-    int                rc = chat_open_compare_ids(one, two);
+    uint32_t             step = chat_id_is_strong(call->id) ? 0 : call->step;
+    chat_buf_t           text = { 0 };
+    chat_str_t           key;
+    const chat_digest_t *fingerprint = chat_call_fingerprint(call);
 
-    if (rc == 0) {
-        rc =
-            memcmp(a->call->fingerprint.bytes, b->call->fingerprint.bytes, 16);
+    if (fingerprint == NULL) {
+        return NULL;
     }
 
-    if (rc != 0) {
-        return rc;
-    }
-
-    if (a->step != b->step) {
-        return a->step < b->step ? -1 : 1;
-    }
-
-    if (a->state != b->state) {
-        return a->state < b->state ? -1 : 1;
-    }
-
-    return a->call < b->call ? -1 : a->call > b->call;
+    chat_buf_format(&text, "%x %u %v", fingerprint->bytes, step, call->id);
+    return chat_buf_move(&text, table->arena, &key) == CHAT_OK
+               ? chat_table_put(table, key)
+               : NULL;
 }
 
 
 /*
- * All occurrences of members, sorted, with what the store has for them; *n of
- * them. NULL without memory.
+ * The entry of each call that is a member; its item is the occurrence that is
+ * the furthest. NULL without memory.
  */
-static chat_open_t *
-chat_open_list(const chat_results_t *results, const chat_request_t *rq,
-               size_t *n)
+static chat_table_entry_t **
+chat_open_entries(const chat_request_t *rq, chat_arena_t *arena)
 {
-    size_t             i;
-    chat_open_t       *list, *open;
-    const chat_call_t *call;
+    size_t               i;
+    chat_table_t         ids, calls;
+    const chat_call_t   *call;
+    chat_table_entry_t **list;
 
-    *n = 0;
-    list = chat_arena_alloc(results->arena, (rq->ncalls + 1) * sizeof(*list));
-    if (list == NULL) {
-        return NULL;
-    }
+    chat_table_init(&ids, arena);
+    chat_table_init(&calls, arena);
+    list = chat_arena_alloc(arena, (rq->ncalls + 1) * sizeof(*list));
 
-    for (i = 0; i < results->count; i++) {
-        if (results->items[i].call != NULL) {
-            list[results->items[i].call - rq->calls].filled = 1;
-        }
-    }
-
-    for (i = 0; i < results->ndecided; i++) {
-        list[results->decided[i].call - rq->calls].spared = 1;
-    }
-
-    for (i = 0; i < rq->ncalls; i++) {
+    for (i = 0; list != NULL && i < rq->ncalls; i++) {
         call = &rq->calls[i];
-
         if (!chat_call_is_member(call) || call->bare) {
             continue;
         }
 
-        open = &list[(*n)++];
-        *open = list[i];
-        open->call = call;
-        open->step = chat_id_is_strong(call->id) ? 0 : call->step;
-        open->state = !chat_call_is_settled(call) ? CHAT_OPEN_OPEN
-                      : chat_outcome_is_final(call->outcome)
-                          ? CHAT_OPEN_RESULT
-                          : CHAT_OPEN_DECIDED;
-    }
-
-    if (*n < 2) {
-        return list;
-    }
-
-    /* only calls of one id are compared by their fingerprints */
-    qsort(list, *n, sizeof(*list), chat_open_compare_ids);
-
-    for (i = 1; i < *n; i++) {
-        if (chat_str_eq(list[i - 1].call->id, list[i].call->id)
-            && (chat_call_fingerprint(list[i - 1].call) == NULL
-                || chat_call_fingerprint(list[i].call) == NULL))
-        {
+        list[i] = chat_table_put(&ids, call->id);
+        if (list[i] == NULL) {
             return NULL;
         }
+
+        list[i]->number++;
     }
 
-    qsort(list, *n, sizeof(*list), chat_open_compare);
+    for (i = 0; list != NULL && i < rq->ncalls; i++) {
+        call = &rq->calls[i];
+        if (list[i] == NULL) {
+            continue;
+        }
+
+        /* only calls of one id are compared by their fingerprints */
+        if (list[i]->number > 1) {
+            list[i] = chat_open_entry(call, &calls);
+            if (list[i] == NULL) {
+                return NULL;
+            }
+        }
+
+        if (list[i]->item == NULL
+            || chat_open_state(call) < chat_open_state(list[i]->item))
+        {
+            list[i]->item = (void *) call;
+        }
+    }
 
     return list;
 }
@@ -407,25 +390,26 @@ chat_open_list(const chat_results_t *results, const chat_request_t *rq,
 
 /* Adds what goes into one occurrence; best: the furthest of its call. */
 static chat_rc_e
-chat_open_answer(chat_results_t *results, const chat_open_t *open,
-                 const chat_open_t *best, int unknown)
+chat_open_answer(chat_results_t *results, const chat_call_t *call,
+                 const chat_call_t *best, unsigned stored, int unknown)
 {
-    chat_result_t result;
+    chat_open_e   state = chat_open_state(best);
+    chat_result_t result = { .call = call, .id = call->id };
 
-    if (open->state == CHAT_OPEN_RESULT || open->filled) {
+    if (chat_open_state(call) == CHAT_OPEN_RESULT
+        || (stored & CHAT_OPEN_FILLED) != 0)
+    {
         return CHAT_OK;
     }
 
-    memset(&result, 0, sizeof(result));
-    result.call = open->call;
-    result.id = open->call->id;
+    if (state == CHAT_OPEN_RESULT) {
+        result.outcome = best->outcome;
+        result.approval = best->approval;
+        result.payload = best->payload;
 
-    if (best->state == CHAT_OPEN_RESULT) {
-        result.outcome = best->call->outcome;
-        result.approval = best->call->approval;
-        result.payload = best->call->payload;
-
-    } else if (unknown && best->state == CHAT_OPEN_OPEN && !open->spared) {
+    } else if (unknown && state == CHAT_OPEN_OPEN
+               && (stored & CHAT_OPEN_SPARED) == 0)
+    {
         result.unknown = 1;
         result.outcome = CHAT_OUTCOME_ERROR;
         result.payload = chat_cstr(CHAT_OPEN_TEXT);
@@ -442,25 +426,31 @@ chat_rc_e
 chat_results_open(chat_results_t *results, const chat_request_t *rq,
                   int unknown)
 {
-    size_t       i, n, had = results->count;
-    chat_rc_e    rc = CHAT_OK;
-    chat_open_t *list, *best;
+    size_t               i, had = results->count;
+    chat_rc_e            rc = CHAT_OK;
+    unsigned char       *stored;
+    chat_table_entry_t **entries = chat_open_entries(rq, results->arena);
 
-    list = chat_open_list(results, rq, &n);
-    if (list == NULL) {
+    stored = chat_arena_alloc(results->arena, rq->ncalls + 1);
+    if (entries == NULL || stored == NULL) {
         return CHAT_ERROR;
     }
 
-    for (i = 0, best = list; i < n && rc == CHAT_OK; i++) {
-        if (list[i].step != best->step
-            || !chat_str_eq(list[i].call->id, best->call->id)
-            || !chat_fingerprint_eq(&list[i].call->fingerprint,
-                                    &best->call->fingerprint))
-        {
-            best = &list[i];
+    for (i = 0; i < had; i++) {
+        if (results->items[i].call != NULL) {
+            stored[results->items[i].call - rq->calls] |= CHAT_OPEN_FILLED;
         }
+    }
 
-        rc = chat_open_answer(results, &list[i], best, unknown);
+    for (i = 0; i < results->ndecided; i++) {
+        stored[results->decided[i].call - rq->calls] |= CHAT_OPEN_SPARED;
+    }
+
+    for (i = 0; i < rq->ncalls && rc == CHAT_OK; i++) {
+        if (entries[i] != NULL) {
+            rc = chat_open_answer(results, &rq->calls[i], entries[i]->item,
+                                  stored[i], unknown);
+        }
 
         if (rc == CHAT_OK && results->count - had > CHAT_OPEN_MAX) {
             rc = CHAT_LIMIT;
@@ -503,10 +493,10 @@ chat_results_open_chain(chat_results_t *results, const chat_request_t *rq,
                         const chat_step_t *step, const chat_call_t *order,
                         size_t norder)
 {
-    size_t             i, own, next = 0, count = results->count;
-    chat_twins_t       brought;
+    size_t             i, next = 0, count = results->count;
+    chat_table_t       brought;
     chat_result_t      result, *stored = results->items;
-    const chat_call_t *after = NULL;
+    const chat_call_t *own, *after = NULL;
 
     if (chat_results_index(rq, step, results->arena, &brought) != CHAT_OK) {
         return CHAT_ERROR;
@@ -524,9 +514,9 @@ chat_results_open_chain(chat_results_t *results, const chat_request_t *rq,
     }
 
     for (i = 0; i < norder; i++) {
-        own = chat_twins_first(&brought, order[i].id);
-        if (own != CHAT_TWINS_NONE) {
-            after = &rq->calls[step->first + own];
+        own = chat_results_brought(&brought, order[i].id);
+        if (own != NULL) {
+            after = own;
             continue;
         }
 

@@ -162,23 +162,6 @@ test_ids_made_to_collide_are_spread(void **state)
 
 
 static void
-test_the_first_item_of_an_id_is_found(void **state)
-{
-    chat_twins_t twins;
-
-    chat_twins_init(&twins, arena);
-    chat_twins_add(&twins, chat_cstr("a"), 0);
-    chat_twins_add(&twins, chat_cstr("c"), 1);
-    chat_twins_add(&twins, chat_cstr("b"), 0);
-    chat_twins_add(&twins, chat_cstr("a"), 0);
-
-    assert_int_equal(chat_twins_first(&twins, chat_cstr("a")), 0);
-    assert_int_equal(chat_twins_first(&twins, chat_cstr("b")), 2);
-    assert_true(chat_twins_first(&twins, chat_cstr("c")) == CHAT_TWINS_NONE);
-}
-
-
-static void
 test_no_memory_is_reported(void **state)
 {
     chat_arena_t *small = chat_arena_create(256);
@@ -209,7 +192,6 @@ main(void)
         table_test(test_an_empty_key_is_a_key),
         table_test(test_a_reset_forgets_and_takes_no_more_memory),
         table_test(test_ids_made_to_collide_are_spread),
-        table_test(test_the_first_item_of_an_id_is_found),
         table_test(test_no_memory_is_reported),
     };
 
