@@ -21,6 +21,20 @@ void chat_digest(chat_str_t s, chat_digest_t *out);
 /* SHA-256 of the n parts, each behind its length as 8 bytes big-endian. */
 void chat_digest_parts(const chat_str_t *parts, size_t n, chat_digest_t *out);
 
+/* The same of the parts behind out. */
+#define chat_digest_of(out, ...)                                  \
+    chat_digest_parts((const chat_str_t[]){ __VA_ARGS__ },        \
+                      sizeof((const chat_str_t[]){ __VA_ARGS__ }) \
+                          / sizeof(chat_str_t),                   \
+                      out)
+
+static inline chat_str_t
+chat_digest_str(const chat_digest_t *digest)
+{
+    return chat_str(digest->bytes, CHAT_DIGEST_SIZE);
+}
+
+
 /*
  * The first n bytes of d (n <= 32) as 2n lower-case hex digits and a NUL into
  * out, which has room for 2n + 1.

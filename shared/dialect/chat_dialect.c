@@ -60,6 +60,22 @@ is_empty(const chat_json_doc_t *doc)
 }
 
 
+void *
+chat_dialect_open(const chat_dialect_t *dialect, chat_arena_t *arena,
+                  const chat_request_t *rq)
+{
+    chat_reader_t *reader = chat_arena_alloc(arena, dialect->reader_size);
+
+    if (reader != NULL) {
+        reader->arena = arena;
+        reader->rq = rq;
+        chat_calls_init(&reader->calls, arena, dialect->call_size);
+    }
+
+    return reader;
+}
+
+
 chat_rc_e
 chat_dialect_frame(const chat_dialect_t *dialect, chat_reader_t *reader,
                    const chat_frame_t *frame, chat_json_doc_t *doc,
@@ -102,7 +118,7 @@ chat_dialect_interrupted(const chat_dialect_t *dialect, const char *reason,
     chat_interruption_t in = { reason, resumable, NULL, 0 };
 
     arena = chat_arena_create(0);
-    state = arena ? dialect->open(arena, NULL) : NULL;
+    state = arena ? chat_dialect_open(dialect, arena, NULL) : NULL;
 
     if (state != NULL) {
         dialect->interrupted(state, &in, out);
@@ -210,13 +226,29 @@ sign(const chat_dialect_t *dialect, chat_str_t method, chat_str_t path,
         }
 
         parts[3 + 2 * n] = chat_cstr(*keys);
-        parts[4 + 2 * n] = chat_str(digests[n].bytes, CHAT_DIGEST_SIZE);
+        parts[4 + 2 * n] = chat_digest_str(&digests[n]);
         n++;
     }
 
     chat_digest_parts(parts, 3 + 2 * n, &rq->signature);
 
     return CHAT_OK;
+}
+
+
+chat_rc_e
+chat_dialect_read(const chat_dialect_t *dialect, chat_json_doc_t *doc,
+                  chat_arena_t *arena, chat_request_t *rq)
+{
+    chat_rc_e         rc;
+    chat_transcript_t t;
+
+    chat_transcript_init(&t, dialect->form, doc, arena, rq);
+
+    rc = dialect->request(&t);
+    rc = rc == CHAT_OK ? t.rc : rc;
+
+    return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;
 }
 
 
@@ -235,7 +267,7 @@ read_request(const chat_dialect_t *dialect, chat_str_t method, chat_str_t uri,
     rq->uri = uri;
     doc->duplicate = 0;
 
-    rc = dialect->request(doc, arena, rq);
+    rc = chat_dialect_read(dialect, doc, arena, rq);
 
     if (rc == CHAT_OK) {
         rc = sign(dialect, method, path, doc, arena, rq);

@@ -117,17 +117,16 @@ typedef struct {
                                module makes itself, or NULL */
 
     /*
-     * Reads a parsed body. CHAT_DECLINED: not a body of this dialect;
-     * CHAT_BAD: ambiguous (duplicate keys where they matter); CHAT_ERROR: no
-     * memory. *rq is zeroed but for uri; the caller fills the signature.
-     * What *rq points to is in the arena or in doc->text, node and place in
-     * the tree.
+     * Reads the parsed body t->doc into t->rq, which is zeroed but for uri;
+     * the caller fills the signature. CHAT_DECLINED: not a body of this
+     * dialect. See chat_dialect_read().
      */
-    chat_rc_e (*request)(chat_json_doc_t *doc, chat_arena_t *arena,
-                         chat_request_t *rq);
+    chat_rc_e (*request)(chat_transcript_t *t);
 
-    /* What reads a stream, in the arena; rq may be NULL. NULL: no memory. */
-    void *(*open)(chat_arena_t *arena, const chat_request_t *rq);
+    /* The sizes of what reads a stream, which begins with a chat_reader_t, and
+     * of its record of a call, which begins with a chat_stream_call_t. */
+    size_t reader_size;
+    size_t call_size;
 
     /*
      * 1 if the frame, which has data, is a sign of life alone: it may be sent
@@ -244,6 +243,23 @@ const chat_dialect_t *chat_dialect_request(const chat_dialect_t *dialect,
                                            chat_json_doc_t *doc,
                                            chat_arena_t    *arena,
                                            chat_request_t *rq, chat_rc_e *rc);
+
+/*
+ * Reads a body. CHAT_DECLINED: not one of this dialect; CHAT_BAD: ambiguous
+ * (duplicate keys where they matter); CHAT_LIMIT: too many calls; CHAT_ERROR:
+ * no memory. What *rq points to is in the arena or in doc->text, node and
+ * place in the tree.
+ */
+chat_rc_e chat_dialect_read(const chat_dialect_t *dialect,
+                            chat_json_doc_t *doc, chat_arena_t *arena,
+                            chat_request_t *rq);
+
+/*
+ * What reads a stream of the dialect, in the arena; rq may be NULL. NULL
+ * without memory. The owner ends its calls.
+ */
+void *chat_dialect_open(const chat_dialect_t *dialect, chat_arena_t *arena,
+                        const chat_request_t *rq);
 
 /*
  * Reads a frame of which the data is doc (NULL: it is no JSON) into empty

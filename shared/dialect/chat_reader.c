@@ -8,20 +8,6 @@
 #include "dialect/chat_reader.h"
 
 
-void *
-chat_reader_create(chat_arena_t *arena, size_t size, size_t call_size)
-{
-    chat_reader_t *reader = chat_arena_alloc(arena, size);
-
-    if (reader != NULL) {
-        reader->arena = arena;
-        chat_calls_init(&reader->calls, arena, call_size);
-    }
-
-    return reader;
-}
-
-
 chat_str_t
 chat_reader_keep(chat_reader_t *reader, chat_str_t s)
 {
@@ -40,6 +26,7 @@ chat_reader_entry(chat_reader_t *reader, chat_table_t *table, chat_str_t key)
     chat_table_entry_t *entry = chat_table_find(table, key);
 
     if (entry == NULL) {
+        table->arena = reader->arena;
         entry = chat_table_put(table, chat_reader_keep(reader, key));
     }
 

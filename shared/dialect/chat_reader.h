@@ -17,8 +17,9 @@
 
 /* Each dialect's own reader begins with this one. */
 typedef struct {
-    chat_calls_t       calls;
-    chat_arena_t      *arena;  /* lives as the stream */
+    chat_calls_t          calls;
+    chat_arena_t         *arena; /* lives as the stream */
+    const chat_request_t *rq;    /* or NULL */
     chat_events_t     *events; /* of the frame; its arena lives as the frame */
     chat_json_doc_t   *doc;    /* the frame's data; NULL: it is not JSON */
     chat_table_entry_t spare;  /* see chat_reader_entry() */
@@ -30,17 +31,12 @@ typedef struct {
                                        what is read later depends on it */
 } chat_reader_t;
 
-/*
- * A zeroed reader of size bytes in the arena, with records of call_size bytes
- * for its calls; NULL without memory. The owner ends its calls.
- */
-void *chat_reader_create(chat_arena_t *arena, size_t size, size_t call_size);
-
 /* A copy that lives as the stream; s without memory. Sets changed. */
 chat_str_t chat_reader_keep(chat_reader_t *reader, chat_str_t s);
 
 /*
- * The table's entry of this key, of which a new one has a copy; never NULL.
+ * The entry of this key in a table of the reader, which is zeroed at first; a
+ * new one has a copy of the key. Never NULL.
  * Without memory it is of no use, and the calls have failed.
  */
 chat_table_entry_t *chat_reader_entry(chat_reader_t *reader,

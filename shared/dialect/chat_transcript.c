@@ -94,7 +94,7 @@ hash_parts(chat_transcript_t *t, const chat_json_t *list, chat_digest_t *out)
         if (what == CHAT_PART_WORDS) {
             chat_transcript_fail(t,
                                  chat_json_digest(t->doc, part, &digests[n]));
-            texts[n] = chat_str(digests[n].bytes, CHAT_DIGEST_SIZE);
+            texts[n] = chat_digest_str(&digests[n]);
         }
 
         n++;
@@ -602,7 +602,7 @@ chat_transcript_tail(chat_transcript_t *t, chat_str_t chain)
 }
 
 
-chat_rc_e
+void
 chat_transcript_end(chat_transcript_t *t)
 {
     size_t             i, n = 0;
@@ -610,7 +610,7 @@ chat_transcript_end(chat_transcript_t *t)
     const chat_step_t *step;
 
     if (t->rc != CHAT_OK) {
-        return t->rc;
+        return;
     }
 
     if (rq->answers) {
@@ -626,8 +626,6 @@ chat_transcript_end(chat_transcript_t *t)
     }
 
     rq->answers &= rq->class != CHAT_CLASS_OTHER;
-
-    return t->doc->duplicate ? CHAT_BAD : CHAT_OK;
 }
 
 

@@ -199,8 +199,8 @@ void chat_transcript_init(chat_transcript_t            *t,
                           chat_request_t *rq);
 
 /*
- * Notes a failure, if rc is one. After the first, the functions here do
- * nothing; chat_transcript_end() returns it.
+ * Notes a failure, if rc is one: t->rc. After the first, the functions here
+ * do nothing.
  */
 void chat_transcript_fail(chat_transcript_t *t, chat_rc_e rc);
 
@@ -217,11 +217,8 @@ void chat_transcript_chain(chat_transcript_t *t, chat_str_t chain);
 /* The same; its calls are the results behind the last run. */
 void chat_transcript_tail(chat_transcript_t *t, chat_str_t chain);
 
-/*
- * Returns the failure. Of what was read well, a continuation without any
- * result becomes OTHER, and a member that stands twice makes it CHAT_BAD.
- */
-chat_rc_e chat_transcript_end(chat_transcript_t *t);
+/* A continuation without any result becomes OTHER. */
+void chat_transcript_end(chat_transcript_t *t);
 
 /*
  * Adds a copy of the call to the present run's step. id, kind, ready and node

@@ -35,17 +35,13 @@ typedef struct {
 chat_rc_e
 chat_conversation_index_key(const chat_scope_t *scope, chat_key_t *key)
 {
-    chat_str_t parts[3];
-
     if (scope->anonymous || scope->conversation.len == 0) {
         return CHAT_DECLINED;
     }
 
     key->tenant = chat_scope_tenant(scope);
-    parts[0] = chat_cstr("record");
-    parts[1] = chat_str(scope->tenant.bytes, CHAT_DIGEST_SIZE);
-    parts[2] = scope->conversation;
-    chat_digest_parts(parts, 3, &key->name);
+    chat_digest_of(&key->name, chat_cstr("record"),
+                   chat_digest_str(&scope->tenant), scope->conversation);
     chat_scope_tag(scope, &key->tag);
     return CHAT_OK;
 }

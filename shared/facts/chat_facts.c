@@ -76,42 +76,27 @@ chat_id_is_strong(chat_str_t id)
 }
 
 
-static chat_str_t
-chat_batch_digest_str(const chat_digest_t *digest)
-{
-    return chat_str(digest->bytes, CHAT_DIGEST_SIZE);
-}
-
-
 /* The name of a step with a weak call id, unique within a conversation. */
 static chat_rc_e
 chat_batch_weak(const chat_scope_t *scope, const chat_step_t *step,
                 chat_digest_t *name)
 {
-    char       number[16];
-    chat_str_t parts[8];
-    size_t     n = 0;
-    uint32_t   count;
+    char number[16];
+    int  by_message = scope->by_message;
 
-    if (scope->conversation.len == 0
-        || (scope->by_message && step->message.len == 0))
+    if (scope->conversation.len == 0 || (by_message && step->message.len == 0))
     {
         return CHAT_DECLINED;
     }
 
-    count = scope->by_message ? step->ordinal : step->since;
-    (void) snprintf(number, sizeof(number), "%u", (unsigned) count);
+    (void) snprintf(number, sizeof(number), "%u",
+                    (unsigned) (by_message ? step->ordinal : step->since));
 
-    parts[n++] = chat_cstr(scope->by_message ? "message" : "text");
-    parts[n++] = chat_batch_digest_str(&scope->tenant);
-    parts[n++] = scope->dialect;
-    parts[n++] = scope->conversation;
-    parts[n++] = scope->by_message ? step->message
-                                   : chat_batch_digest_str(&step->user_text);
-    parts[n++] = chat_cstr(number);
-    parts[n++] = step->first_id;
-
-    chat_digest_parts(parts, n, name);
+    chat_digest_of(
+        name, chat_cstr(by_message ? "message" : "text"),
+        chat_digest_str(&scope->tenant), scope->dialect, scope->conversation,
+        by_message ? step->message : chat_digest_str(&step->user_text),
+        chat_cstr(number), step->first_id);
     return CHAT_OK;
 }
 
@@ -129,12 +114,8 @@ chat_scope_tenant(const chat_scope_t *scope)
 void
 chat_scope_tag(const chat_scope_t *scope, chat_digest_t *tag)
 {
-    chat_str_t parts[3];
-
-    parts[0] = chat_cstr("conversation");
-    parts[1] = chat_batch_digest_str(&scope->tenant);
-    parts[2] = scope->conversation;
-    chat_digest_parts(parts, 3, tag);
+    chat_digest_of(tag, chat_cstr("conversation"),
+                   chat_digest_str(&scope->tenant), scope->conversation);
 }
 
 
@@ -142,9 +123,7 @@ chat_rc_e
 chat_batch_key(const chat_scope_t *scope, const chat_step_t *step,
                chat_key_t *key)
 {
-    int        chained = step->chain.len != 0;
-    size_t     n = 0;
-    chat_str_t parts[5];
+    int chained = step->chain.len != 0;
 
     key->tenant = chat_scope_tenant(scope);
 
@@ -155,12 +134,10 @@ chat_batch_key(const chat_scope_t *scope, const chat_step_t *step,
     }
 
     if (chained || chat_id_is_strong(step->first_id)) {
-        parts[n++] = chat_cstr(chained ? "chain" : "call");
-        parts[n++] = chat_batch_digest_str(&scope->tenant);
-        parts[n++] = scope->dialect;
-        parts[n++] = scope->conversation;
-        parts[n++] = chained ? step->chain : step->first_id;
-        chat_digest_parts(parts, n, &key->name);
+        chat_digest_of(&key->name, chat_cstr(chained ? "chain" : "call"),
+                       chat_digest_str(&scope->tenant), scope->dialect,
+                       scope->conversation,
+                       chained ? step->chain : step->first_id);
 
     } else if (chat_batch_weak(scope, step, &key->name) != CHAT_OK) {
         return CHAT_DECLINED;

@@ -21,12 +21,8 @@ void
 chat_recording_key(const chat_key_t *of, chat_str_t worker, chat_str_t request,
                    chat_key_t *key)
 {
-    chat_str_t parts[] = { CHAT_STR("stream"),
-                           { of->tag.bytes, CHAT_DIGEST_SIZE },
-                           worker,
-                           request };
-
-    chat_digest_parts(parts, 4, &key->name);
+    chat_digest_of(&key->name, chat_cstr("stream"), chat_digest_str(&of->tag),
+                   worker, request);
     key->tag = of->tag;
     key->tenant = of->tenant;
 }

@@ -67,39 +67,26 @@ chat_events_mark(chat_events_t *events, chat_stream_call_t *call)
 chat_rc_e
 chat_fingerprint(chat_str_t name, chat_str_t args, chat_digest_t *out)
 {
-    chat_rc_e       rc;
-    chat_buf_t      canon;
-    chat_str_t      parts[3];
-    chat_arena_t   *arena;
+    chat_rc_e       rc = CHAT_ERROR;
+    chat_buf_t      canon = { 0 };
+    chat_arena_t   *arena = chat_arena_create(0);
     chat_json_doc_t doc;
 
     if (args.len == 0) {
         args = chat_cstr("{}");
     }
 
-    arena = chat_arena_create(0);
-    if (arena == NULL) {
-        return CHAT_ERROR;
+    if (arena != NULL) {
+        rc = chat_json_parse(&doc, arena, args);
     }
-
-    memset(&canon, 0, sizeof(chat_buf_t));
-
-    parts[0] = name;
-    parts[1] = chat_cstr("bytes");
-    parts[2] = args;
-
-    rc = chat_json_parse(&doc, arena, args);
 
     if (rc == CHAT_OK) {
         chat_json_canon(&doc, doc.root, &canon);
         rc = canon.failed ? CHAT_ERROR : CHAT_OK;
+        chat_digest_of(out, name, chat_cstr("json"), chat_buf_str(&canon));
 
-        parts[1] = chat_cstr("json");
-        parts[2] = chat_buf_str(&canon);
-    }
-
-    if (rc != CHAT_ERROR) {
-        chat_digest_parts(parts, 3, out);
+    } else if (rc != CHAT_ERROR) {
+        chat_digest_of(out, name, chat_cstr("bytes"), args);
         rc = CHAT_OK;
     }
 

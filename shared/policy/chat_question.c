@@ -279,7 +279,6 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
                    size_t max_calls, chat_arena_t *arena, chat_question_t *q)
 {
     chat_rc_e          rc = CHAT_ERROR;
-    chat_str_t         parts[3];
     chat_digest_t      content;
     chat_arena_t      *scratch; /* a held request keeps the arena */
     chat_occurrence_t *occurrences = NULL;
@@ -325,10 +324,8 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
         return CHAT_ERROR;
     }
 
-    parts[0] = chat_str(q->signature, 16);
-    parts[1] = chat_str(q->transcript, 16);
-    parts[2] = q->own_results;
-    chat_digest_parts(parts, 3, &content);
+    chat_digest_of(&content, chat_str(q->signature, 16),
+                   chat_str(q->transcript, 16), q->own_results);
     memcpy(q->content, content.bytes, 16);
     return q->nmembers ? CHAT_OK : CHAT_DECLINED;
 }

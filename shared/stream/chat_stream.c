@@ -63,7 +63,8 @@ chat_stream_create(const chat_stream_conf_t *conf)
         || chat_tracker_init(&stream->track, &stream->conf, &stream->info,
                              stream->arena)
                != CHAT_OK
-        || (stream->reader = conf->dialect->open(stream->arena, conf->request))
+        || (stream->reader =
+                chat_dialect_open(conf->dialect, stream->arena, conf->request))
                == NULL)
     {
         chat_stream_destroy(stream);

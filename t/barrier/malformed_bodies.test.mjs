@@ -85,7 +85,6 @@ live('above a limit: refused, forwarded unchanged', async (t) => {
     'too large, in a file': [
       'chat_limits body=4k; client_body_buffer_size 1k;',
       { ...body, x: 'y'.repeat(20000) }, 'refused'],
-    'too many values': ['', { ...body, x: Array(1.1e6).fill(1) }, 'refused'],
     'ids of 10 KB': ['', JSON.parse(JSON.stringify(body)
       .replaceAll(from.calls[0].id, `call_${newId('x').repeat(400)}`)
       .replaceAll(from.calls[1].id, `call_${newId('y').repeat(400)}`)),

@@ -34,7 +34,7 @@ take(const char *body)
 {
     memset(&rq, 0, sizeof(rq));
     assert_int_equal(chat_json_parse(&doc, arena, chat_cstr(body)), CHAT_OK);
-    return chat_dialect_ai_sdk.request(&doc, arena, &rq);
+    return chat_dialect_read(&chat_dialect_ai_sdk, &doc, arena, &rq);
 }
 
 

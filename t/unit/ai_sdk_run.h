@@ -37,7 +37,8 @@ take(chat_str_t text)
 {
     memset(&rq, 0, sizeof(rq));
     assert_int_equal(chat_json_parse(&doc, arena, text), CHAT_OK);
-    assert_int_equal(chat_dialect_ai_sdk.request(&doc, arena, &rq), CHAT_OK);
+    assert_int_equal(chat_dialect_read(&chat_dialect_ai_sdk, &doc, arena, &rq),
+                     CHAT_OK);
 }
 
 

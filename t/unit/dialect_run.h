@@ -67,7 +67,8 @@ body_read(body_t *body, const chat_dialect_t *dialect, chat_str_t text)
 
     body->rc = chat_json_parse(&body->doc, body->arena, text);
     if (body->rc == CHAT_OK) {
-        body->rc = dialect->request(&body->doc, body->arena, &body->rq);
+        body->rc =
+            chat_dialect_read(dialect, &body->doc, body->arena, &body->rq);
     }
 }
 
@@ -366,7 +367,7 @@ run_stream(run_t *run, const chat_dialect_t *dialect, chat_str_t text,
     int             parsed;
 
     memset(run, 0, sizeof(*run));
-    reader = dialect->open(arena, NULL);
+    reader = chat_dialect_open(dialect, arena, NULL);
     chat_sse_init(&sse, 0);
     chat_sse_feed(&sse, text);
 
@@ -466,7 +467,7 @@ run_each(const chat_dialect_t *dialect, chat_str_t text,
     chat_events_t   events;
     chat_json_doc_t doc;
 
-    reader = dialect->open(arena, NULL);
+    reader = chat_dialect_open(dialect, arena, NULL);
     chat_sse_init(&sse, 0);
     chat_sse_feed(&sse, text);
 

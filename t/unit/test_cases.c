@@ -249,7 +249,7 @@ run_stream(const chat_dialect_t *dialect, const chat_request_t *rq,
     assert_non_null(run.arena);
     assert_non_null(run.frame);
 
-    run.state = dialect->open(run.arena, rq);
+    run.state = chat_dialect_open(dialect, run.arena, rq);
     assert_non_null(run.state);
     if (rq != NULL) {
         chat_calls_know(&((chat_reader_t *) run.state)->calls,
@@ -388,7 +388,8 @@ run_case(void **state)
     if (has) {
         assert_int_equal(chat_json_parse(&doc, arena, chat_buf_str(&body)),
                          CHAT_OK);
-        assert_int_equal(one->dialect->request(&doc, arena, &rq), CHAT_OK);
+        assert_int_equal(chat_dialect_read(one->dialect, &doc, arena, &rq),
+                         CHAT_OK);
     }
 
     if (file_read(one->path, ".events", &want)) {

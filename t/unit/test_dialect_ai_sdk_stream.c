@@ -23,7 +23,7 @@ setup(void **state)
         return 1;
     }
 
-    reader = chat_dialect_ai_sdk.open(arena, NULL);
+    reader = chat_dialect_open(&chat_dialect_ai_sdk, arena, NULL);
     memset(&out, 0, sizeof(out));
     return reader == NULL;
 }
@@ -110,8 +110,9 @@ body_and_stream_agree(void **state)
         memset(&rq, 0, sizeof(rq));
         assert_int_equal(chat_json_parse(&body, arena, chat_cstr(text)),
                          CHAT_OK);
-        assert_int_equal(chat_dialect_ai_sdk.request(&body, arena, &rq),
-                         CHAT_OK);
+        assert_int_equal(
+            chat_dialect_read(&chat_dialect_ai_sdk, &body, arena, &rq),
+            CHAT_OK);
 
         read_text("{\"type\":\"tool-input-available\",\"toolCallId\":\"a\","
                   "\"toolName\":\"dig\",\"input\":{\"n\":1}}");
@@ -208,7 +209,7 @@ a_reader_out_of_memory_says_so(void **state)
 
     for (limit = 16; rc != CHAT_OK && limit < 65536; limit += 16) {
         small = chat_arena_create(limit);
-        reader = chat_dialect_ai_sdk.open(small, NULL);
+        reader = chat_dialect_open(&chat_dialect_ai_sdk, small, NULL);
 
         if (reader != NULL) {
             chat_events_init(&events, arena);

@@ -121,7 +121,8 @@ the_uri_says_how_an_answer_comes(void **state)
         rq.uri = chat_cstr(uris[i].uri);
         assert_int_equal(chat_json_parse(&doc, arena, chat_cstr(BODY(USER))),
                          CHAT_OK);
-        assert_int_equal(DIALECT->request(&doc, arena, &rq), CHAT_OK);
+        assert_int_equal(chat_dialect_read(DIALECT, &doc, arena, &rq),
+                         CHAT_OK);
         assert_int_equal(rq.stream, uris[i].stream);
 
         out.len = 0;

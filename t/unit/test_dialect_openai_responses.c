@@ -61,7 +61,7 @@ body_open(body_t *body, chat_str_t text)
     body->arena = chat_arena_create(0);
     assert_non_null(body->arena);
     assert_int_equal(chat_json_parse(&body->doc, body->arena, text), CHAT_OK);
-    body->rc = dialect->request(&body->doc, body->arena, &body->rq);
+    body->rc = chat_dialect_read(dialect, &body->doc, body->arena, &body->rq);
 }
 
 
@@ -415,7 +415,7 @@ request_without_memory(void **state)
         memset(&rq, 0, sizeof(rq));
         rc = chat_json_parse(&doc, arena, text);
         if (rc == CHAT_OK) {
-            rc = dialect->request(&doc, arena, &rq);
+            rc = chat_dialect_read(dialect, &doc, arena, &rq);
         }
         assert_true(rc == CHAT_OK || rc == CHAT_ERROR);
         assert_true(limit < 1 << 20);

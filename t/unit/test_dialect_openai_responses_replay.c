@@ -66,8 +66,8 @@ ask(asked_t *asked)
     assert_int_equal(chat_json_parse(&asked->doc, asked->arena,
                                      chat_str(body, sizeof(body) - 1)),
                      CHAT_OK);
-    assert_int_equal(chat_dialect_openai_responses.request(
-                         &asked->doc, asked->arena, &asked->rq),
+    assert_int_equal(chat_dialect_read(&chat_dialect_openai_responses,
+                                       &asked->doc, asked->arena, &asked->rq),
                      CHAT_OK);
 }
 

@@ -50,8 +50,9 @@ body_open(body_t *body, chat_str_t text)
     body->arena = chat_arena_create(0);
     assert_non_null(body->arena);
     assert_int_equal(chat_json_parse(&body->doc, body->arena, text), CHAT_OK);
-    assert_int_equal(dialect->request(&body->doc, body->arena, &body->rq),
-                     CHAT_OK);
+    assert_int_equal(
+        chat_dialect_read(dialect, &body->doc, body->arena, &body->rq),
+        CHAT_OK);
 }
 
 

@@ -42,7 +42,7 @@ run_open(watch_t *run)
     run->frame = chat_arena_create(0);
     assert_non_null(run->arena);
     assert_non_null(run->frame);
-    run->state = dialect->open(run->arena, NULL);
+    run->state = chat_dialect_open(dialect, run->arena, NULL);
     assert_non_null(run->state);
 }
 

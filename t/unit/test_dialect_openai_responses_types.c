@@ -105,7 +105,7 @@ sent(const char *frame, chat_kind_e kind, chat_digest_t *out)
     chat_events_t   events;
     chat_json_doc_t doc;
 
-    state = dialect->open(arena, NULL);
+    state = chat_dialect_open(dialect, arena, NULL);
     chat_sse_init(&sse, 0);
     chat_sse_feed(&sse, chat_cstr(frame));
     assert_int_equal(chat_sse_next(&sse, &f), CHAT_SSE_FRAME);

@@ -306,8 +306,9 @@ too_many_open_calls_are_left_alone(void **state)
         t.a.arena = chat_arena_create(0);
         assert_int_equal(
             chat_json_parse(&t.doc, t.a.arena, chat_buf_str(&text)), CHAT_OK);
-        assert_int_equal(AI_SDK->dialect->request(&t.doc, t.a.arena, &t.a.rq),
-                         CHAT_OK);
+        assert_int_equal(
+            chat_dialect_read(AI_SDK->dialect, &t.doc, t.a.arena, &t.a.rq),
+            CHAT_OK);
         chat_results_init(&t.results, t.a.arena);
         assert_int_equal(chat_results_open(&t.results, &t.a.rq, 1),
                          n > CHAT_OPEN_MAX ? CHAT_LIMIT : CHAT_OK);

@@ -83,7 +83,6 @@ chat_rc_e
 chat_ag_ui_tool_digest(chat_json_doc_t *doc, const chat_json_t *message,
                        chat_digest_t *digest)
 {
-    chat_str_t         parts[2];
     chat_digest_t      content;
     const chat_json_t *node = chat_json_get(doc, message, "content");
     const chat_json_t *error = tool_error(doc, message);
@@ -96,9 +95,8 @@ chat_ag_ui_tool_digest(chat_json_doc_t *doc, const chat_json_t *message,
 
     if (error != NULL) {
         content = *digest;
-        parts[0] = chat_str(content.bytes, CHAT_DIGEST_SIZE);
-        parts[1] = chat_json_string(doc, error);
-        chat_digest_parts(parts, 2, digest);
+        chat_digest_of(digest, chat_digest_str(&content),
+                       chat_json_string(doc, error));
     }
 
     return CHAT_OK;
@@ -196,30 +194,31 @@ chat_ag_ui_kind(const chat_request_t *rq, chat_str_t name)
 }
 
 
-static chat_rc_e
-read_tools(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
+static void
+read_tools(chat_transcript_t *t)
 {
     size_t             n;
+    chat_request_t    *rq = t->rq;
     const chat_json_t *tools, *node;
 
-    tools = chat_json_typed(doc, doc->root, "tools", CHAT_JSON_ARRAY);
+    tools = chat_json_typed(t->doc, t->doc->root, "tools", CHAT_JSON_ARRAY);
     n = chat_json_count(tools);
 
     if (n == 0 || n > CHAT_AG_UI_TOOLS_MAX) {
-        return CHAT_OK;
+        return;
     }
 
-    rq->tools = chat_arena_alloc(arena, n * sizeof(*rq->tools));
+    rq->tools = chat_arena_alloc(t->arena, n * sizeof(*rq->tools));
     if (rq->tools == NULL) {
-        return CHAT_ERROR;
+        chat_transcript_fail(t, CHAT_ERROR);
+        return;
     }
 
     for (node = tools->child; node != NULL; node = node->next) {
-        rq->tools[rq->ntools++] = chat_json_text(doc, node, "name");
+        rq->tools[rq->ntools++] = chat_json_text(t->doc, node, "name");
     }
 
     qsort(rq->tools, rq->ntools, sizeof(*rq->tools), compare_names);
-    return CHAT_OK;
 }
 
 
@@ -530,10 +529,9 @@ read_resume(chat_transcript_t *t)
 
 
 static chat_rc_e
-read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
+read_request(chat_transcript_t *t)
 {
-    chat_rc_e          rc;
-    chat_transcript_t  t;
+    chat_json_doc_t   *doc = t->doc;
     const chat_json_t *root = doc->root;
     const chat_json_t *run, *thread, *list;
 
@@ -545,26 +543,15 @@ read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
         return CHAT_DECLINED;
     }
 
-    if (read_tools(doc, arena, rq) != CHAT_OK) {
-        return CHAT_ERROR;
-    }
+    t->rq->run = chat_json_string(doc, run);
+    t->rq->stream = 1;
+    t->rq->conversation = chat_json_string(doc, thread);
 
-    rq->run = chat_json_string(doc, run);
-    rq->stream = 1;
-    rq->conversation = chat_json_string(doc, thread);
-
-    chat_transcript_init(&t, &form, doc, arena, rq);
-
-    chat_transcript_read(&t, list);
-
-    rc = chat_transcript_end(&t);
-    if (rc != CHAT_OK) {
-        return rc;
-    }
-
-    read_resume(&t);
-
-    return t.rc == CHAT_OK && doc->duplicate ? CHAT_BAD : t.rc;
+    read_tools(t);
+    chat_transcript_read(t, list);
+    chat_transcript_end(t);
+    read_resume(t);
+    return CHAT_OK;
 }
 
 
@@ -686,7 +673,8 @@ const chat_dialect_t chat_dialect_ag_ui = {
     .transcript = 1,
     .inject_after = "\"type\":\"RUN_STARTED\"",
     .request = read_request,
-    .open = chat_ag_ui_open,
+    .reader_size = sizeof(chat_ag_ui_reader_t),
+    .call_size = sizeof(chat_ag_ui_live_t),
     .read = chat_ag_ui_read,
     .interrupted = interrupted,
     .empty = empty,

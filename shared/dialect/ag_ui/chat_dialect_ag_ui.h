@@ -10,8 +10,32 @@
 
 #include "dialect/chat_dialect.h"
 
-/* Members of chat_dialect_ag_ui; chat_dialect.h says what they promise. */
-void     *chat_ag_ui_open(chat_arena_t *arena, const chat_request_t *rq);
+typedef struct chat_ag_ui_live_s chat_ag_ui_live_t;
+
+/* A call of the stream. */
+struct chat_ag_ui_live_s {
+    chat_stream_call_t  call;
+    chat_table_entry_t *lane; /* in which it is written in chunks, or NULL */
+    chat_ag_ui_live_t  *next; /* of those that are */
+    chat_ag_ui_live_t  *prev;
+    unsigned            had : 1;      /* the request has a call of this id */
+    unsigned            answered : 1; /* its result has come */
+};
+
+typedef struct {
+    chat_reader_t      reader;
+    chat_table_t       lanes;    /* of the parent and of each subagent;
+                                        item: the call written in chunks */
+    chat_table_t       parents;  /* messages; number: their newest call's
+                                        place, from 1 on */
+    chat_ag_ui_live_t *chunked;  /* calls written in chunks, newest first */
+    uint32_t           first;    /* place of the present step */
+    chat_str_t         run;      /* runId */
+    int                answered; /* a result came in this step */
+} chat_ag_ui_reader_t;
+
+
+/* A member of chat_dialect_ag_ui; chat_dialect.h says what it promises. */
 chat_rc_e chat_ag_ui_read(void *reader, const chat_frame_t *frame);
 
 

@@ -20,46 +20,8 @@
 #define CHAT_AG_UI_INTERRUPTS_MAX 4096
 #define CHAT_AG_UI_INTERRUPT 0x80000000u /* places of interrupts, from here */
 
-typedef struct live_s live_t;
-
-/* A call of the stream. */
-struct live_s {
-    chat_stream_call_t  call;
-    chat_table_entry_t *lane; /* in which it is written in chunks, or NULL */
-    live_t             *next; /* of those that are */
-    live_t             *prev;
-    unsigned            had : 1;      /* the request has a call of this id */
-    unsigned            answered : 1; /* its result has come */
-};
-
-typedef struct {
-    chat_reader_t         reader;
-    const chat_request_t *rq;       /* or NULL */
-    chat_table_t          lanes;    /* of the parent and of each subagent;
-                                        item: the call written in chunks */
-    chat_table_t          parents;  /* messages; number: their newest call's
-                                        place, from 1 on */
-    live_t               *chunked;  /* calls written in chunks, newest first */
-    uint32_t              first;    /* place of the present step */
-    chat_str_t            run;      /* runId */
-    int                   answered; /* a result came in this step */
-} reader_t;
-
-
-void *
-chat_ag_ui_open(chat_arena_t *arena, const chat_request_t *rq)
-{
-    reader_t *r;
-
-    r = chat_reader_create(arena, sizeof(*r), sizeof(live_t));
-    if (r != NULL) {
-        r->rq = rq;
-        chat_table_init(&r->lanes, arena);
-        chat_table_init(&r->parents, arena);
-    }
-
-    return r;
-}
+typedef chat_ag_ui_live_t   live_t;
+typedef chat_ag_ui_reader_t reader_t;
 
 
 /* ---- calls ---- */
@@ -115,7 +77,7 @@ call_open(reader_t *r, chat_str_t id, chat_str_t name, chat_str_t parent,
             (size_t) own->call.place + 1;
     }
 
-    own->call.kind = chat_ag_ui_kind(r->rq, name);
+    own->call.kind = chat_ag_ui_kind(r->reader.rq, name);
     chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, &own->call)->implied =
         implied & 1;
 

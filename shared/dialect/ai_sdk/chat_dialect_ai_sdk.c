@@ -566,10 +566,11 @@ chat_ai_sdk_last_message(chat_json_doc_t *doc)
 
 
 static chat_rc_e
-read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
+read_request(chat_transcript_t *t)
 {
-    chat_transcript_t t;
-    body_t            body = { 0 };
+    body_t           body = { 0 };
+    chat_request_t  *rq = t->rq;
+    chat_json_doc_t *doc = t->doc;
 
     body.last = chat_ai_sdk_last_message(doc);
 
@@ -583,15 +584,12 @@ read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
     rq->conversation = chat_json_text(doc, doc->root, "id");
     rq->last_message = chat_json_text(doc, body.last, "id");
 
-    chat_transcript_init(&t, &form, doc, arena, rq);
-    t.data = &body;
-
-    chat_transcript_read(&t, find_messages(doc));
+    t->data = &body;
+    chat_transcript_read(t, find_messages(doc));
 
     /* what it leaves behind is kept, but not answered */
     rq->answers &= rq->class != CHAT_CLASS_REGENERATE;
-
-    return t.rc == CHAT_OK && doc->duplicate ? CHAT_BAD : t.rc;
+    return CHAT_OK;
 }
 
 
@@ -790,7 +788,8 @@ const chat_dialect_t chat_dialect_ai_sdk = {
     .one_by_one = 1,
     .sse_header = "x-vercel-ai-ui-message-stream: v1",
     .request = read_request,
-    .open = chat_ai_sdk_open,
+    .reader_size = sizeof(chat_ai_sdk_reader_t),
+    .call_size = sizeof(chat_ai_sdk_call_t),
     .read = chat_ai_sdk_read,
     .rename = rename_message,
     .history = chat_ai_sdk_history,

@@ -11,7 +11,6 @@
 
 #include "dialect/chat_dialect.h"
 
-void     *chat_ai_sdk_open(chat_arena_t *arena, const chat_request_t *rq);
 chat_rc_e chat_ai_sdk_read(void *reader, const chat_frame_t *frame);
 chat_rc_e chat_ai_sdk_history(chat_json_doc_t *doc, chat_buf_t *out);
 chat_rc_e chat_ai_sdk_resolve_pending(chat_json_doc_t     *doc,
@@ -54,5 +53,14 @@ typedef struct {
     chat_stream_call_t call;
     int                dynamic;
 } chat_ai_sdk_call_t;
+
+/* What reads a stream. */
+typedef struct {
+    chat_reader_t reader;
+    chat_table_t  asks;  /* item: the id of the call, a string; key: the
+                                approvalId */
+    uint32_t      nasks; /* that have taken memory */
+    chat_str_t    id;    /* toolCallId of the chunk that is being read */
+} chat_ai_sdk_reader_t;
 
 #endif /* CHAT_DIALECT_AI_SDK_H */

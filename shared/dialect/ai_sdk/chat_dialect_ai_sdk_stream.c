@@ -11,27 +11,7 @@
 
 #define CHAT_AI_SDK_ASKS_MAX 4096 /* approvals of a stream that are kept */
 
-typedef struct {
-    chat_reader_t reader;
-    chat_table_t  asks;  /* item: the id of the call, a string; key: the
-                                approvalId */
-    uint32_t      nasks; /* that have taken memory */
-    chat_str_t    id;    /* toolCallId of the chunk that is being read */
-} reader_t;
-
-
-void *
-chat_ai_sdk_open(chat_arena_t *arena, const chat_request_t *rq)
-{
-    reader_t *r;
-
-    r = chat_reader_create(arena, sizeof(*r), sizeof(chat_ai_sdk_call_t));
-    if (r != NULL) {
-        chat_table_init(&r->asks, arena);
-    }
-
-    return r;
-}
+typedef chat_ai_sdk_reader_t reader_t;
 
 
 static const chat_json_t *

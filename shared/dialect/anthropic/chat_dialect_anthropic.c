@@ -201,10 +201,11 @@ static const chat_transcript_form_t form = {
 
 
 static chat_rc_e
-read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
+read_request(chat_transcript_t *t)
 {
     chat_str_t         previous;
-    chat_transcript_t  t;
+    chat_request_t    *rq = t->rq;
+    chat_json_doc_t   *doc = t->doc;
     const chat_json_t *thread, *list;
 
     list = chat_json_typed(doc, doc->root, "messages", CHAT_JSON_ARRAY);
@@ -219,21 +220,21 @@ read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
     rq->stream = chat_json_flag(doc, doc->root, "stream");
     rq->stored = thread && thread->type == CHAT_JSON_OBJECT;
 
-    chat_transcript_init(&t, &form, doc, arena, rq);
-    chat_transcript_read(&t, list);
+    chat_transcript_read(t, list);
 
     /* the calls are in the provider's thread */
-    if (previous.len != 0 && t.assistant == NULL) {
-        chat_transcript_tail(&t, previous);
+    if (previous.len != 0 && t->assistant == NULL) {
+        chat_transcript_tail(t, previous);
         rq->answers = rq->class != CHAT_CLASS_OTHER;
 
         /* without words the step is named by what they led to */
-        if (t.words == NULL) {
+        if (t->words == NULL) {
             chat_digest(previous, &rq->next.user_text);
         }
     }
 
-    return chat_transcript_end(&t);
+    chat_transcript_end(t);
+    return CHAT_OK;
 }
 
 
@@ -256,13 +257,6 @@ typedef struct {
     uint32_t      base;     /* place of index 0 */
     unsigned      sealed : 1;
 } reader_t;
-
-
-static void *
-open_reader(chat_arena_t *arena, const chat_request_t *rq)
-{
-    return chat_reader_create(arena, sizeof(reader_t), sizeof(live_t));
-}
 
 
 static int
@@ -496,7 +490,8 @@ const chat_dialect_t chat_dialect_anthropic = {
     /* no empty turn: in the history it makes the provider refuse the rest */
     .plain_text = 1,
     .request = read_request,
-    .open = open_reader,
+    .reader_size = sizeof(reader_t),
+    .call_size = sizeof(live_t),
     .idle = is_idle,
     .read = read_frame,
     .piece = note_piece,

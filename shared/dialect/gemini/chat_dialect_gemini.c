@@ -568,25 +568,22 @@ static const chat_transcript_form_t form = {
 
 
 static chat_rc_e
-read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
+read_request(chat_transcript_t *t)
 {
-    chat_transcript_t  t;
     body_t             body = { 0 };
-    const chat_json_t *contents = chat_json_get(doc, doc->root, "contents");
+    const chat_json_t *contents =
+        chat_json_get(t->doc, t->doc->root, "contents");
 
     if (chat_list_first(contents) == NULL) {
         return CHAT_DECLINED;
     }
 
     /* no member of the body says whether the answer is a stream */
-    rq->stream = chat_gemini_form(rq->uri) == CHAT_GEMINI_EVENTS;
-
-    chat_transcript_init(&t, &form, doc, arena, rq);
-    t.data = &body;
-
-    chat_transcript_read(&t, contents);
-
-    return chat_transcript_end(&t);
+    t->rq->stream = chat_gemini_form(t->rq->uri) == CHAT_GEMINI_EVENTS;
+    t->data = &body;
+    chat_transcript_read(t, contents);
+    chat_transcript_end(t);
+    return CHAT_OK;
 }
 
 
@@ -711,7 +708,8 @@ const chat_dialect_t chat_dialect_gemini = {
         "safetySettings", "safety_settings", "cachedContent", "cached_content",
         "modelArmorConfig", "serviceTier"),
     .request = read_request,
-    .open = chat_gemini_open,
+    .reader_size = sizeof(chat_gemini_reader_t),
+    .call_size = sizeof(chat_gemini_live_t),
     .idle = chat_gemini_idle,
     .read = chat_gemini_read,
     .piece = chat_gemini_piece,

@@ -21,8 +21,24 @@ chat_gemini_form_e chat_gemini_form(chat_str_t uri);
 /* Arguments that come in pieces, each with the path of a value. */
 typedef struct chat_gemini_args_s chat_gemini_args_t;
 
+/* A call of the stream, and what reads one. */
+typedef struct {
+    chat_stream_call_t  call;
+    chat_gemini_args_t *args; /* if it is pending */
+} chat_gemini_live_t;
+
+typedef struct {
+    chat_reader_t       reader;
+    chat_gemini_args_t *args;        /* the pieces of one call at a time */
+    chat_stream_call_t *pending;     /* the call that more pieces come of */
+    uint32_t            opened;      /* calls */
+    uint32_t            seen;        /* candidates, a bit each */
+    uint32_t            done;        /* those that have their finishReason */
+    unsigned            open : 1;    /* TURN_OPEN was given */
+    unsigned            stopped : 1; /* the calls are for the client */
+} chat_gemini_reader_t;
+
 /* Members of the table; chat_dialect.h says what they promise. */
-void     *chat_gemini_open(chat_arena_t *arena, const chat_request_t *rq);
 int       chat_gemini_idle(const chat_frame_t *frame);
 chat_rc_e chat_gemini_read(void *reader, const chat_frame_t *frame);
 void      chat_gemini_piece(chat_stream_call_t *call, chat_str_t text);

@@ -13,36 +13,8 @@
 
 #define CHAT_GEMINI_CANDIDATES 32 /* as many as a mask has bits */
 
-typedef struct {
-    chat_stream_call_t  call;
-    chat_gemini_args_t *args; /* if it is pending */
-} live_t;
-
-typedef struct {
-    chat_reader_t       reader;
-    chat_gemini_args_t *args;        /* the pieces of one call at a time */
-    chat_stream_call_t *pending;     /* the call that more pieces come of */
-    uint32_t            since;       /* answers since the user's words */
-    uint32_t            opened;      /* calls */
-    uint32_t            seen;        /* candidates, a bit each */
-    uint32_t            done;        /* those that have their finishReason */
-    unsigned            open : 1;    /* TURN_OPEN was given */
-    unsigned            stopped : 1; /* the calls are for the client */
-} reader_t;
-
-
-void *
-chat_gemini_open(chat_arena_t *arena, const chat_request_t *rq)
-{
-    reader_t *r;
-
-    r = chat_reader_create(arena, sizeof(*r), sizeof(live_t));
-    if (r != NULL && rq != NULL) {
-        r->since = rq->next.since;
-    }
-
-    return r;
-}
+typedef chat_gemini_live_t   live_t;
+typedef chat_gemini_reader_t reader_t;
 
 
 /* The frame is {}: some servers send it to keep a connection. */
@@ -101,8 +73,10 @@ open_call(reader_t *r, const chat_json_t *function, int more)
     chat_str_t          id;
     chat_stream_call_t *call;
 
-    id = chat_gemini_id(r->reader.doc, r->reader.events->arena, function,
-                        r->since, r->opened);
+    /* behind the answers since the user's words */
+    id =
+        chat_gemini_id(r->reader.doc, r->reader.events->arena, function,
+                       r->reader.rq ? r->reader.rq->next.since : 0, r->opened);
     if (id.data == NULL) {
         r->reader.calls.failed = 1;
         return NULL;

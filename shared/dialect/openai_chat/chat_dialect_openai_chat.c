@@ -177,9 +177,9 @@ static const chat_transcript_form_t form = {
 
 
 static chat_rc_e
-read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
+read_request(chat_transcript_t *t)
 {
-    chat_transcript_t  t;
+    chat_json_doc_t   *doc = t->doc;
     const chat_json_t *first = chat_json_first(doc, doc->root, "messages");
 
     if (chat_json_text(doc, first, "role").len == 0
@@ -188,13 +188,10 @@ read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
         return CHAT_DECLINED;
     }
 
-    rq->stream = chat_json_flag(doc, doc->root, "stream");
-
-    chat_transcript_init(&t, &form, doc, arena, rq);
-
-    chat_transcript_read(&t, chat_json_get(doc, doc->root, "messages"));
-
-    return chat_transcript_end(&t);
+    t->rq->stream = chat_json_flag(doc, doc->root, "stream");
+    chat_transcript_read(t, chat_json_get(doc, doc->root, "messages"));
+    chat_transcript_end(t);
+    return CHAT_OK;
 }
 
 
@@ -234,20 +231,6 @@ typedef struct {
     unsigned      open : 1; /* TURN_OPEN was given */
     unsigned      cut : 1;  /* by a limit or a filter */
 } reader_t;
-
-
-static void *
-open_reader(chat_arena_t *arena, const chat_request_t *rq)
-{
-    reader_t *r;
-
-    r = chat_reader_create(arena, sizeof(*r), sizeof(live_t));
-    if (r != NULL) {
-        chat_table_init(&r->ids, arena);
-    }
-
-    return r;
-}
 
 
 static int
@@ -777,7 +760,8 @@ const chat_dialect_t chat_dialect_openai_chat = {
         "presence_penalty", "frequency_penalty", "modalities", "logprobs",
         "top_logprobs", "verbosity", "service_tier"),
     .request = read_request,
-    .open = open_reader,
+    .reader_size = sizeof(reader_t),
+    .call_size = sizeof(live_t),
     .idle = is_idle,
     .read = read_frame,
     .piece = note_piece,

@@ -689,16 +689,28 @@ read_items(chat_transcript_t *t)
 
     rq->chained = rq->ncalls != 0;
 
-    return t->rc == CHAT_OK && t->doc->duplicate ? CHAT_BAD : t->rc;
+    return CHAT_OK;
 }
 
 
 static chat_rc_e
-read_input(chat_transcript_t *t, const chat_json_t *input)
+read_input(chat_transcript_t *t)
 {
-    chat_str_t      chain = chained_to(t->doc, t->rq);
-    chat_request_t *rq = t->rq;
+    chat_str_t         chain;
+    chat_request_t    *rq = t->rq;
+    chat_json_doc_t   *doc = t->doc;
+    const chat_json_t *input = chat_json_get(doc, doc->root, "input");
+    const chat_json_t *store = chat_json_get(doc, doc->root, "store");
 
+    if (input == NULL || chat_json_get(doc, doc->root, "messages") != NULL
+        || (input->type != CHAT_JSON_STRING && input->type != CHAT_JSON_ARRAY))
+    {
+        return CHAT_DECLINED;
+    }
+
+    rq->stream = chat_json_flag(doc, doc->root, "stream");
+    rq->stored = store == NULL || store->type != CHAT_JSON_FALSE;
+    chain = chained_to(doc, rq);
     t->data = &chain;
 
     if (input->type == CHAT_JSON_STRING) {
@@ -717,35 +729,15 @@ read_input(chat_transcript_t *t, const chat_json_t *input)
         chat_transcript_tail(t, chain);
     }
 
-    return t->rc == CHAT_OK && t->doc->duplicate ? CHAT_BAD : t->rc;
+    return CHAT_OK;
 }
 
 
 static chat_rc_e
-read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
+read_request(chat_transcript_t *t)
 {
-    chat_transcript_t  t;
-    const chat_json_t *input, *store;
-
-    chat_transcript_init(&t, &form, doc, arena, rq);
-
-    if (chat_str_ends(chat_uri_path(rq->uri), "/items")) {
-        return read_items(&t);
-    }
-
-    input = chat_json_get(doc, doc->root, "input");
-
-    if (input == NULL || chat_json_get(doc, doc->root, "messages") != NULL
-        || (input->type != CHAT_JSON_STRING && input->type != CHAT_JSON_ARRAY))
-    {
-        return CHAT_DECLINED;
-    }
-
-    store = chat_json_get(doc, doc->root, "store");
-    rq->stream = chat_json_flag(doc, doc->root, "stream");
-    rq->stored = store == NULL || store->type != CHAT_JSON_FALSE;
-
-    return read_input(&t, input);
+    return chat_str_ends(chat_uri_path(t->rq->uri), "/items") ? read_items(t)
+                                                              : read_input(t);
 }
 
 
@@ -757,18 +749,13 @@ static void
 write_response(const chat_request_t *rq, const char *status, chat_buf_t *out)
 {
     char               id[CHAT_RESPONSES_ID * 2 + 1];
-    chat_str_t         parts[4];
     chat_digest_t      digest;
     const chat_step_t *step;
 
     step = rq->nsteps ? &rq->steps[rq->nsteps - 1] : &rq->next;
 
-    parts[0] = chat_str(rq->signature.bytes, CHAT_DIGEST_SIZE);
-    parts[1] = rq->conversation;
-    parts[2] = step->chain;
-    parts[3] = step->first_id;
-
-    chat_digest_parts(parts, 4, &digest);
+    chat_digest_of(&digest, chat_digest_str(&rq->signature), rq->conversation,
+                   step->chain, step->first_id);
     chat_digest_hex(&digest, CHAT_RESPONSES_ID, id);
 
     chat_buf_format(
@@ -863,7 +850,8 @@ const chat_dialect_t chat_dialect_openai_responses = {
         "max_tool_calls", "text", "reasoning", "truncation", "include",
         "top_logprobs", "service_tier", "background", "prompt", "store"),
     .request = read_request,
-    .open = chat_responses_open,
+    .reader_size = sizeof(chat_responses_reader_t),
+    .call_size = sizeof(chat_responses_live_t),
     .idle = chat_responses_idle,
     .read = chat_responses_read,
     .interrupted = chat_responses_interrupted,

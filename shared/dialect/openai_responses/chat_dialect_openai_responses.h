@@ -55,8 +55,29 @@ int chat_responses_call(chat_json_doc_t *doc, const chat_json_t *item,
 chat_str_t chat_responses_args(chat_json_doc_t *doc, const chat_json_t *item,
                                const chat_responses_type_t *type);
 
+typedef enum {
+    CHAT_RESPONSES_OTHER, /* not a call any more: may become OPEN */
+    CHAT_RESPONSES_OPEN,  /* was added: awaits its done */
+    CHAT_RESPONSES_READY, /* is done: final */
+    CHAT_RESPONSES_CUT    /* broke off: final */
+} chat_responses_state_e;
+
+/* An output item that is, or was, a call. */
+typedef struct {
+    chat_stream_call_t     call;
+    chat_str_t             item; /* id of the item */
+    chat_responses_state_e state;
+} chat_responses_live_t;
+
+typedef struct {
+    chat_reader_t reader;
+    uint32_t      base;       /* place of output_index 0 */
+    uint32_t      top;        /* the next response's base */
+    unsigned      opened : 1; /* TURN_OPEN was given */
+    unsigned      lost : 1;   /* a call past a bound */
+} chat_responses_reader_t;
+
 /* chat_dialect_openai_responses_stream.c */
-void     *chat_responses_open(chat_arena_t *arena, const chat_request_t *rq);
 int       chat_responses_idle(const chat_frame_t *frame);
 chat_rc_e chat_responses_read(void *reader, const chat_frame_t *frame);
 void      chat_responses_interrupted(void *data, const chat_interruption_t *in,

@@ -13,34 +13,8 @@
 #define CHAT_RESPONSES_ITEMS 1024 /* items of a response that are followed */
 #define CHAT_RESPONSES_HEAD 256   /* bytes that hold the type of a frame */
 
-typedef enum {
-    CHAT_RESPONSES_OTHER, /* not a call any more: may become OPEN */
-    CHAT_RESPONSES_OPEN,  /* was added: awaits its done */
-    CHAT_RESPONSES_READY, /* is done: final */
-    CHAT_RESPONSES_CUT    /* broke off: final */
-} state_e;
-
-/* An output item that is, or was, a call. */
-typedef struct {
-    chat_stream_call_t call;
-    chat_str_t         item; /* id of the item */
-    state_e            state;
-} live_t;
-
-typedef struct {
-    chat_reader_t reader;
-    uint32_t      base;       /* place of output_index 0 */
-    uint32_t      top;        /* the next response's base */
-    unsigned      opened : 1; /* TURN_OPEN was given */
-    unsigned      lost : 1;   /* a call past a bound */
-} reader_t;
-
-
-void *
-chat_responses_open(chat_arena_t *arena, const chat_request_t *rq)
-{
-    return chat_reader_create(arena, sizeof(reader_t), sizeof(live_t));
-}
+typedef chat_responses_live_t   live_t;
+typedef chat_responses_reader_t reader_t;
 
 
 /* 1 if a frame of this type carries nothing but text for people. */
