@@ -55,9 +55,6 @@ chat_buf_puts(chat_buf_t *buf, const char *text)
 }
 
 
-void chat_buf_printf(chat_buf_t *buf, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
 /*
  * Appends a text in which %s stands for a C string, %u for an unsigned, %d for
  * a uint64_t, %x for 16 bytes in hex digits, and the others for a chat_str_t:

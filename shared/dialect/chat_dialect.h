@@ -186,12 +186,10 @@ typedef struct {
     const char *inject_after;
 
     /*
-     * If the event names the message that the answer continues, and that is
-     * from, replaces it by to. CHAT_DECLINED: the event names none;
-     * CHAT_ERROR: no memory.
+     * The string in the event that names the message that the answer
+     * continues. CHAT_DECLINED: the event does not begin a message.
      */
-    chat_rc_e (*rename)(chat_json_doc_t *doc, chat_str_t from, chat_str_t to,
-                        chat_edits_t *edits);
+    chat_rc_e (*message)(chat_json_doc_t *doc, const chat_json_t **id);
 
     /*
      * The message that the answer to this body continues, as events for a

@@ -8,7 +8,6 @@
 
 #include "follow/chat_follow.h"
 
-#include "bytes/chat_edit.h"
 #include "json/chat_json.h"
 
 
@@ -80,7 +79,7 @@ chat_follow_init(chat_follow_t *follow, const chat_follow_conf_t *conf)
 
     memset(follow, 0, sizeof(*follow));
 
-    follow->renames = dialect->rename != NULL && conf->from.len != 0
+    follow->renames = dialect->message != NULL && conf->from.len != 0
                       && conf->to.len != 0
                       && !chat_str_eq(conf->from, conf->to);
     follow->injects = dialect->inject_after != NULL && conf->injected.len != 0;
@@ -114,30 +113,26 @@ static chat_rc_e
 rename_message(chat_follow_t *follow, const chat_frame_t *frame,
                chat_json_doc_t *doc, chat_buf_t *out)
 {
-    chat_rc_e    rc;
-    chat_buf_t   data = { 0 };
-    chat_edits_t edits;
+    chat_str_t         text = doc->text;
+    chat_buf_t         data = { 0 };
+    const chat_json_t *id;
 
-    chat_edits_init(&edits, follow->arena);
-
-    rc = follow->conf.dialect->rename(doc, follow->conf.from, follow->conf.to,
-                                      &edits);
-    if (rc != CHAT_OK) {
-        return rc;
-    }
-
-    follow->renames = 0;
-    if (edits.count == 0) {
+    if (follow->conf.dialect->message(doc, &id) != CHAT_OK) {
         return CHAT_DECLINED;
     }
 
-    rc = chat_edits_apply(&edits, frame->data, &data);
-    if (rc == CHAT_OK) {
-        chat_sse_rewrite(frame, chat_buf_str(&data), out);
+    follow->renames = 0;
+    if (!chat_str_eq(chat_json_string(doc, id), follow->conf.from)) {
+        return CHAT_DECLINED;
     }
 
+    chat_buf_format(&data, "%v%j%v", chat_str(text.data, id->start),
+                    follow->conf.to,
+                    chat_str(text.data + id->end, text.len - id->end));
+    out->failed |= data.failed;
+    chat_sse_rewrite(frame, chat_buf_str(&data), out);
     chat_buf_free(&data);
-    return rc;
+    return CHAT_OK;
 }
 
 

@@ -6,7 +6,7 @@
  * upstream within a minute. Their clocks may differ a little.
  */
 
-#include "policy/chat_question.h"
+#include "policy/chat_gate.h"
 
 #define CHAT_LOOP_ATTEMPTS 10
 #define CHAT_LOOP_MS 60000
@@ -705,13 +705,25 @@ chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
 }
 
 
+/* Adds a field; 0 without memory. */
+static int
+chat_gate_need(chat_needs_t *needs, const char *prefix, chat_str_t id,
+               chat_arena_t *arena)
+{
+    chat_str_t *field = &needs->fields[needs->nfields++];
+
+    *field = chat_facts_field(arena, prefix, id);
+    return field->len != 0;
+}
+
+
 chat_rc_e
 chat_gate_needs(const chat_question_t *q, const chat_batch_t *batch,
                 chat_arena_t *arena, chat_needs_t *needs)
 {
-    int           result;
+    int           result, decision;
     size_t        i, room = batch->nmembers + q->nmembers + 1;
-    chat_str_t    id, *field;
+    chat_str_t    id;
     chat_source_e source;
 
     memset(needs, 0, sizeof(*needs));
@@ -723,28 +735,17 @@ chat_gate_needs(const chat_question_t *q, const chat_batch_t *batch,
 
     for (i = 0; chat_gate_member(q, batch, i, &id, &source); i++) {
         result = source == SOURCE_RESULT;
-        field = &needs->fields[needs->nfields];
-
-        if (result) {
-            *field++ = chat_facts_field(arena, "result/", id);
-        }
-
-        if (source == SOURCE_APPROVAL || source == SOURCE_OVERRULE
+        decision =
+            source == SOURCE_APPROVAL || source == SOURCE_OVERRULE
             || (result
-                && chat_batch_find(batch, id)->approval != CHAT_APPROVAL_NONE))
-        {
-            *field++ = chat_facts_field(arena, "approval/", id);
-        }
+                && chat_batch_find(batch, id)->approval != CHAT_APPROVAL_NONE);
 
-        for (; &needs->fields[needs->nfields] < field; needs->nfields++) {
-            if (needs->fields[needs->nfields].len == 0) {
-                return CHAT_ERROR;
-            }
-        }
-
-        if ((source == SOURCE_NONE || source == SOURCE_OTHER)
-            && chat_arena_dup(arena, id, &needs->missing[needs->nmissing++])
-                   != CHAT_OK)
+        if ((result && !chat_gate_need(needs, "result/", id, arena))
+            || (decision && !chat_gate_need(needs, "approval/", id, arena))
+            || ((source == SOURCE_NONE || source == SOURCE_OTHER)
+                && chat_arena_dup(arena, id,
+                                  &needs->missing[needs->nmissing++])
+                       != CHAT_OK))
         {
             return CHAT_ERROR;
         }

@@ -257,6 +257,23 @@ chat_rc_e chat_gate_needs(const chat_question_t *q, const chat_batch_t *batch,
 int chat_gate_overrules(chat_outcome_e outcome, chat_approval_e approval,
                         const chat_member_t *member);
 
+/*
+ * The results of the body, and the stored ones (batch NULL: none), as a claim
+ * lists them; data NULL: no memory.
+ */
+chat_str_t chat_gate_results(chat_question_t *q, const chat_batch_t *batch);
+
+/* 1 if the attempt and the request ask for the same. */
+int chat_gate_asks_the_same(const chat_question_t *q,
+                            const chat_attempt_t  *attempt);
+
+/*
+ * 1 if the request may share the answer of the last attempt; in doubt 0.
+ * *twin: it has its content, and the store does not know the request yet.
+ */
+int chat_gate_may_follow(const chat_question_t *q, const chat_batch_t *batch,
+                         const chat_attempt_t *last, int *twin);
+
 /* 1 if the attempt is this request's. */
 int chat_gate_is_own(const chat_question_t *q, const chat_attempt_t *attempt);
 

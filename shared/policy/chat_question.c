@@ -10,7 +10,7 @@
  */
 
 #include "bytes/chat_table.h"
-#include "policy/chat_question.h"
+#include "policy/chat_gate.h"
 
 
 #define CHAT_TWINS_MAX 16 /* more twins do not change a verdict */
@@ -405,15 +405,13 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
 chat_attempt_t
 chat_gate_attempt(const chat_question_t *q, uint32_t k)
 {
-    chat_attempt_t attempt;
+    chat_attempt_t attempt = { .k = k,
+                               .worker = q->worker,
+                               .request = q->request,
+                               .ms = q->now,
+                               .results = q->sent_results,
+                               .described = q->sent_results.data != NULL };
 
-    memset(&attempt, 0, sizeof(attempt));
-    attempt.k = k;
-    attempt.worker = q->worker;
-    attempt.request = q->request;
-    attempt.ms = q->now;
-    attempt.results = q->sent_results;
-    attempt.described = q->sent_results.data != NULL;
     memcpy(attempt.signature, q->signature, 16);
     memcpy(attempt.transcript, q->transcript, 16);
     memcpy(attempt.retry_key, q->retry_key, 16);

@@ -11,6 +11,7 @@
 #include <ngx_http.h>
 
 #include "ngx_chat_law.h"
+#include "../buf_printf.h"
 
 #define ACT_BURSTS 100
 #define ACT_BURST 8 /* facts in each */

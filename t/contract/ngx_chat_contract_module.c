@@ -14,6 +14,7 @@
 
 #include "ngx_chat_law.h"
 #include "base/ngx_chat_ctx.h"
+#include "../buf_printf.h"
 
 
 static char *ngx_chat_contract(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

@@ -12,6 +12,7 @@
 #include <ngx_http.h>
 
 #include "ngx_chat_law.h"
+#include "../buf_printf.h"
 
 #define NGX_CHAT_LAW_SECONDS 30
 #define NGX_CHAT_LAW_STEPS 100000

@@ -10,6 +10,7 @@
 #include <ngx_core.h>
 
 #include "ngx_chat_law.h"
+#include "../buf_printf.h"
 
 #define NGX_CHAT_LAW_SHOWN 40 /* bytes of a long string in a reason */
 

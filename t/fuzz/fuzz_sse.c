@@ -9,6 +9,7 @@
 
 #include "sse/chat_sse.h"
 #include "fuzz.h"
+#include "../buf_printf.h"
 
 /* The result of one run: glued has the bytes, log the frames. */
 typedef struct {

@@ -17,6 +17,7 @@
 
 #include "dialect/chat_dialect.h"
 #include "stream/chat_cut.h"
+#include "../buf_printf.h"
 
 typedef struct {
     chat_arena_t   *arena;

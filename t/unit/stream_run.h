@@ -22,6 +22,7 @@
 /* The library's own chat_form is not linked. */
 #define chat_forms_read stream_forms_read
 #include "stream/chat_form.c"
+#include "../buf_printf.h"
 #undef chat_forms_read
 
 #define STREAM_CUTS 1500

@@ -8,6 +8,7 @@
 #include "bytes/chat_arena.h"
 #include "bytes/chat_buf.h"
 #include "bytes/chat_digest.h"
+#include "../buf_printf.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -16,6 +16,7 @@
 
 #include "dialect/chat_dialect.h"
 #include "policy/chat_gate.h"
+#include "../buf_printf.h"
 
 #define SIZE (4 << 20)
 #define CALLS CHAT_CALLS_MAX /* of a step, as many as readers take */

@@ -7,6 +7,7 @@
  */
 
 #include "json/chat_json.h"
+#include "../buf_printf.h"
 
 #include <locale.h>
 #include <setjmp.h>

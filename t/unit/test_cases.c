@@ -23,6 +23,7 @@
 #include <cmocka.h>
 
 #include "stream/chat_form.h"
+#include "../buf_printf.h"
 
 #define CASES "t/cases"
 #define CASES_MAX 512

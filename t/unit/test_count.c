@@ -17,6 +17,7 @@
 
 #include "sse/chat_position.h"
 #include "sse/chat_sse.h"
+#include "../buf_printf.h"
 
 #define BOM "\xef\xbb\xbf"
 #define ENDS_MAX 256

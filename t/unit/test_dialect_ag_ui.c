@@ -8,6 +8,7 @@
 #include "dialect_run.h"
 
 #include "facts/chat_batch.h"
+#include "../buf_printf.h"
 
 #define DIALECT (&chat_dialect_ag_ui)
 

@@ -5,6 +5,7 @@
  */
 
 #include "dialect_run.h"
+#include "../buf_printf.h"
 
 #define DIALECT (&chat_dialect_ag_ui)
 #define USER "{\"id\":\"u\",\"role\":\"user\",\"content\":\"hi\"}"

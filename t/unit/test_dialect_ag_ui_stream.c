@@ -9,6 +9,7 @@
 #include "stream_run.h"
 
 #include "facts/chat_batch.h"
+#include "../buf_printf.h"
 
 #define BODY(more, messages)                                                 \
     "{\"threadId\":\"talk\",\"runId\":\"r\"," more "\"messages\":[" messages \

@@ -6,6 +6,7 @@
  */
 
 #include "ai_sdk_body.h"
+#include "../buf_printf.h"
 
 #define E(json) "data: {\"type\":" json "}\n\n"
 #define MESSAGE(parts) BODY(USER "," ASSISTANT("m1", parts))

@@ -6,6 +6,7 @@
  */
 
 #include "ai_sdk_run.h"
+#include "../buf_printf.h"
 
 #define ROUNDS 4000
 

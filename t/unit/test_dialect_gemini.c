@@ -7,6 +7,7 @@
 
 #include "dialect_run.h"
 #include "gemini_body.h"
+#include "../buf_printf.h"
 
 #define DIALECT (&chat_dialect_gemini)
 

@@ -7,6 +7,7 @@
  */
 
 #include "dialect_run.h"
+#include "../buf_printf.h"
 
 #define DIALECT (&chat_dialect_openai_chat)
 

@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "dialect/chat_dialect.h"
+#include "../buf_printf.h"
 
 #define CALL(id)                                                         \
     "{\"type\":\"function_call\",\"call_id\":\"" id "\",\"name\":\"f\"," \

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "dialect/chat_dialect.h"
+#include "../buf_printf.h"
 
 #define MAX_CALLS 4
 #define DEVELOPER ",{\"role\":\"developer\",\"content\":\"x\"}"

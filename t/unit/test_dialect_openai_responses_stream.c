@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "dialect_run.h"
+#include "../buf_printf.h"
 
 #define MAX_ITEMS 5
 

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 
 #include "dialect_run.h"
+#include "../buf_printf.h"
 
 static const chat_dialect_t *const dialect = &chat_dialect_openai_responses;
 

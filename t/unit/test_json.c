@@ -20,6 +20,7 @@
 #define chat_json_string_end portable_string_end
 #define chat_json_number_end portable_number_end
 #include "../../shared/json/chat_json_scan.c"
+#include "../buf_printf.h"
 #undef chat_json_string_end
 #undef chat_json_number_end
 

@@ -18,6 +18,7 @@
 #include "dialect/chat_dialect.h"
 #include "json/chat_json.h"
 #include "report/chat_status.h"
+#include "../buf_printf.h"
 
 
 static chat_status_t

@@ -7,6 +7,7 @@
 
 #include "stream_run.h"
 #include "facts/chat_conversation.h"
+#include "../buf_printf.h"
 
 #define UI_START "data: {\"type\":\"start\",\"messageId\":\"m2\"}\n\n"
 #define UI_STEP "data: {\"type\":\"start-step\"}\n\n"

@@ -756,26 +756,12 @@ refuse(const chat_refusal_t *refusal, int in_band, chat_buf_t *out)
 
 
 static chat_rc_e
-rename_message(chat_json_doc_t *doc, chat_str_t from, chat_str_t to,
-               chat_edits_t *edits)
+find_message(chat_json_doc_t *doc, const chat_json_t **id)
 {
-    chat_rc_e          rc;
-    chat_buf_t         text = { 0 };
-    const chat_json_t *type = chat_json_get(doc, doc->root, "type"), *id;
+    *id = chat_json_typed(doc, doc->root, "messageId", CHAT_JSON_STRING);
 
-    if (!chat_json_is(doc, type, "start")) {
-        return CHAT_DECLINED;
-    }
-
-    id = chat_json_get(doc, doc->root, "messageId");
-    if (id == NULL || !chat_str_eq(chat_json_string(doc, id), from)) {
-        return CHAT_OK;
-    }
-
-    chat_buf_json(&text, to);
-    rc = chat_edits_buf(edits, id->start, id->end - id->start, &text);
-    chat_buf_free(&text);
-    return rc;
+    return chat_json_has(doc, doc->root, "type", "start") ? CHAT_OK
+                                                          : CHAT_DECLINED;
 }
 
 
@@ -791,7 +777,7 @@ const chat_dialect_t chat_dialect_ai_sdk = {
     .reader_size = sizeof(chat_ai_sdk_reader_t),
     .call_size = sizeof(chat_ai_sdk_call_t),
     .read = chat_ai_sdk_read,
-    .rename = rename_message,
+    .message = find_message,
     .history = chat_ai_sdk_history,
     .resolve_pending = chat_ai_sdk_resolve_pending,
     .interrupted = interrupted,
