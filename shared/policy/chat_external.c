@@ -159,6 +159,27 @@ chat_external_item(chat_external_t *out, const chat_json_t *object,
 }
 
 
+/* The index of the list's first element that is no object. */
+static size_t
+chat_external_odd(const unsigned char *text, const chat_json_t *list)
+{
+    size_t               n = 0;
+    const chat_json_t   *one = list->child;
+    const unsigned char *at = text + list->start + 1;
+
+    for (/* void */; one != NULL; one = one->next, n++) {
+        at += strspn((const char *) at, " \t\r\n,");
+        if (at != text + one->start) {
+            break;
+        }
+
+        at = text + one->end;
+    }
+
+    return n;
+}
+
+
 /* Parses the body; *first: its first result. */
 static chat_rc_e
 chat_external_parse(chat_external_t *out, chat_arena_t *arena, chat_str_t text,
@@ -187,6 +208,8 @@ chat_external_parse(chat_external_t *out, chat_arena_t *arena, chat_str_t text,
     if (out->doc.root->opaque
         || (!out->listed && out->doc.root->type != CHAT_JSON_OBJECT))
     {
+        out->refusal.listed = out->listed;
+        out->refusal.index = chat_external_odd(text.data, out->doc.root);
         return chat_external_bad(out, NULL, "a result must be an object");
     }
 

@@ -85,7 +85,7 @@ what_is_wrong_is_named(void **state)
     refused("", NULL, -1);
     refused("[]", NULL, -1);
     refused("1", NULL, -1);
-    refused("[1]", NULL, -1);
+    refused("[1]", NULL, 0);
     refused("{}", "conversation", -1);
     refused("{\"conversation\":\"c\"}", "toolCallId", -1);
     refused(ONE("", "\"output\":1"), "toolCallId", -1);
@@ -97,8 +97,9 @@ what_is_wrong_is_named(void **state)
     refused("[" ONE("a", "\"output\":1") ",{\"conversation\":\"d\"}]",
             "conversation", 1);
     refused("[" ONE("a", "\"output\":1") "," ONE("b", "\"output\":1") ",7]",
-            NULL, -1);
-    refused("[1,2,3,4,5]", NULL, -1);
+            NULL, 2);
+    refused("[ " ONE("a", "\"output\":1") " , [{}] ]", NULL, 1);
+    refused("[1,2,3,4,5]", NULL, 0);
 
     memset(id, 'i', sizeof(id) - 1);
     id[sizeof(id) - 1] = '\0';
