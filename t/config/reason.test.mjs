@@ -556,7 +556,7 @@ const cases = {
   'refused body_limit': (c) => end(c.post('small',
     dialects.openai_chat.fresh({ words: big(5000) }))),
   'refused values_limit': (c) => end(c.post('chat',
-    JSON.parse(`${'{"a":'.repeat(129)}1${'}'.repeat(129)}`))),
+    { messages: [], x: JSON.parse('['.repeat(129) + ']'.repeat(129)) })),
   'refused calls_limit': async (c) => {
     const batch = c.batch('few', 3);
     await end(batch.continue(batch.results()));
