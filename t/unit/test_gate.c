@@ -10,7 +10,7 @@
 #define _GNU_SOURCE
 
 #include "gate_play.h"
-#include "policy/chat_question.h"
+#include "policy/chat_gate.h"
 
 
 static void
