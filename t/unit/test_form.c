@@ -336,7 +336,7 @@ not_every_frame_can_be_learnt(void **state)
         "data: {\"pad\":\"a\"}\n\r\n",
         "data: {\"pad\":\"a\"\ndata: }\n\n",
         "data: {\"pad\":\"a\n\n",
-        "data: {\"all\":[1]}\n\n",
+        "data: {\"all\":{\"a\":1}}\n\n",
         "\xef\xbb\xbf" ONE,
     };
     char   form[CHAT_FORM_BYTES + 100];
