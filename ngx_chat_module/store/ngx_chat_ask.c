@@ -13,6 +13,8 @@
 #include "facts/chat_conversation.h"
 #include "store/ngx_chat_ask.h"
 
+#define NGX_CHAT_TRIM_WRITES 16 /* of indexes; one of so many trims its own */
+
 
 static void
 ngx_chat_ask_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
@@ -105,7 +107,9 @@ ngx_chat_put_index(ngx_chat_ctx_t *ctx, const chat_key_t *key,
 
     ngx_chat_put(ctx, key, facts);
 
-    if (worker->store != NULL && worker->trim.store == NULL) {
+    if (worker->store != NULL && worker->trim.store == NULL
+        && ngx_random() % NGX_CHAT_TRIM_WRITES == 0)
+    {
         worker->trimmed = *key;
         worker->trim.done = on_index;
         worker->trim.data = worker;

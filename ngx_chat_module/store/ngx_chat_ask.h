@@ -47,8 +47,9 @@ void ngx_chat_ask_payloads(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
 void ngx_chat_ask_cancel(ngx_chat_ask_t *ask);
 
 /*
- * The same for a conversation's index, and trims it then. A trim is left out
- * while the worker trims another index.
+ * Puts facts into a conversation's index, like ngx_chat_put(). Now and then
+ * the index is then read and trimmed, so that it stays far below most_facts;
+ * nothing waits for that.
  */
 void ngx_chat_put_index(ngx_chat_ctx_t *ctx, const chat_key_t *key,
                         const chat_facts_t *facts);

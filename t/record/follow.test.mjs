@@ -309,7 +309,8 @@ live('s65: followers and the claimant disconnect', async (t) => {
     const script = gated(scene);
     const { batch, answers } = await siblings(scene, 3);
     await until(() => script.requests.length);
-    /* One of three claims: the other two follow. */
+    /* One of three claims: the other two follow, which the claimant knows. */
+    await handled(batch);
     answers.at(-1).abort();
     script.first.open();
     script.rest.open();
