@@ -259,7 +259,7 @@ ngx_chat_decide_poll(ngx_chat_ctx_t *ctx)
 
 /*
  * The question of a request that answers a step. CHAT_DECLINED: not managed;
- * CHAT_LIMIT: the step has too many calls; else a result has too many values.
+ * CHAT_LIMIT: the step has too many calls; else a result is too deep.
  */
 static chat_rc_e
 question(ngx_chat_ctx_t *ctx)

@@ -600,6 +600,26 @@ chat_results_text(chat_carried_t *list, size_t n, chat_arena_t *arena)
 
 
 int
+chat_results_carry(chat_str_t results, chat_str_t id)
+{
+    size_t        i;
+    char          hex[2 * CHAT_CARRIED_ID + 1];
+    chat_digest_t of;
+
+    chat_digest(id, &of);
+    chat_hex(of.bytes, CHAT_CARRIED_ID, hex);
+
+    for (i = 0; i + CHAT_CARRIED_TEXT <= results.len; i += CHAT_CARRIED_TEXT) {
+        if (memcmp(results.data + i, hex, 2 * CHAT_CARRIED_ID) == 0) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+int
 chat_results_agree(chat_str_t one, chat_str_t other)
 {
     int    order;

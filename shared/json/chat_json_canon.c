@@ -1,10 +1,11 @@
 /*
  * chat_json_canon.c: one text for all ways to write a JSON value, to hash.
  *
- * It is JSON without white space, except for numbers: '#' and the bits of the
- * double as 16 hex digits. -0 is 0. A number that no double can hold keeps its
- * text. Keys are in order of length and bytes, the last of duplicates counts,
- * strings have the fewest escapes, and a lone surrogate is U+FFFD.
+ * It is JSON without white space, except for numbers: an integer of at most 15
+ * digits, else '#' and the bits of the double as 16 hex digits. -0 is 0. A
+ * number that no double can hold keeps its text. Keys are in order of length
+ * and bytes, the last of duplicates counts, strings have the fewest escapes,
+ * and a lone surrogate is U+FFFD.
  * It is made of the text, which the parser has read: the tree lacks elements.
  * Takes n log n, and recursion as deep as the parser lets a tree be. The
  * locale makes no difference.
@@ -16,7 +17,11 @@
 #include <float.h>
 #include <stdlib.h>
 
-#define CHAT_JSON_MEMBERS 16           /* that are sorted without a call */
+#define CHAT_JSON_MEMBERS 16     /* that are sorted without a call */
+#define CHAT_JSON_FEW_MEMBERS 32 /* that need no allocation */
+#define CHAT_JSON_MOVES 8        /* times the text, see order_members() */
+#define CHAT_JSON_DIGITS 15      /* of an integer that is its own form */
+#define CHAT_JSON_INTEGER 1e15   /* the first with one more */
 #define CHAT_JSON_EXPONENT (1LL << 40) /* no text has digits to make up for */
 
 /* A member in its canonical form, as out has it. */
@@ -31,9 +36,11 @@ typedef struct {
     chat_json_doc_t     *doc;
     const unsigned char *at; /* what was read ends here */
     chat_buf_t          *out;
+    size_t               moves;   /* bytes that may yet be moved */
     member_t            *members; /* of the objects that are read, so far */
     size_t               count;
     size_t               size;
+    member_t             few[CHAT_JSON_FEW_MEMBERS];
 } canon_t;
 
 static void canon_value(canon_t *canon);
@@ -74,13 +81,17 @@ sort_members(member_t *members, size_t n)
 }
 
 
-/* Sorts the members that out has from this byte on. */
+/*
+ * Sorts the members that out has from this byte on. Each level of an object
+ * moves what is in it: a text that would be moved too often keeps its order,
+ * and then equals only texts with the same order.
+ */
 static void
-order_members(chat_buf_t *out, size_t from, member_t *members, size_t n)
+order_members(canon_t *canon, size_t from, member_t *members, size_t n)
 {
     int         ordered = 1;
     size_t      i;
-    chat_buf_t  text = { 0 };
+    chat_buf_t  text = { 0 }, *out = canon->out;
     const char *separator = "";
 
     for (i = 0; i < n; i++) {
@@ -90,10 +101,11 @@ order_members(chat_buf_t *out, size_t from, member_t *members, size_t n)
             i == 0 || chat_str_compare(members[i - 1].key, members[i].key) < 0;
     }
 
-    if (ordered) {
+    if (ordered || out->len - from > canon->moves) {
         return;
     }
 
+    canon->moves -= out->len - from;
     sort_members(members, n);
 
     for (i = 0; i < n; i++) {
@@ -152,10 +164,35 @@ canon_string(canon_t *canon)
 
 
 static void
+push_member(canon_t *canon, const member_t *member)
+{
+    member_t *grown, *old = canon->members;
+
+    if (canon->count == canon->size) {
+        grown = realloc(old == canon->few ? NULL : old,
+                        2 * canon->size * sizeof(*grown));
+        if (grown == NULL) {
+            canon->out->failed = 1;
+            return;
+        }
+
+        if (old == canon->few) {
+            memcpy(grown, old, sizeof(canon->few));
+        }
+
+        canon->members = grown;
+        canon->size *= 2;
+    }
+
+    canon->members[canon->count++] = *member;
+}
+
+
+static void
 canon_object(canon_t *canon)
 {
     size_t      first = canon->count, from;
-    member_t    member, *members;
+    member_t    member;
     chat_buf_t *out = canon->out;
 
     canon->at++;
@@ -172,21 +209,13 @@ canon_object(canon_t *canon)
         canon_value(canon);
         member.end = out->len;
 
-        members =
-            chat_arena_grow(canon->doc->arena, canon->members, canon->count,
-                            &canon->size, sizeof(*members));
-        if (members == NULL) {
-            out->failed = 1;
-            return;
-        }
-
-        canon->members = members;
-        canon->members[canon->count++] = member;
+        push_member(canon, &member);
     }
 
     canon->at++;
     if (!out->failed && canon->count != first) {
-        order_members(out, from, canon->members + first, canon->count - first);
+        order_members(canon, from, canon->members + first,
+                      canon->count - first);
     }
 
     canon->count = first;
@@ -270,18 +299,27 @@ canon_number(chat_str_t s, chat_buf_t *out)
     uint64_t digits, bits = 0;
     size_t   i;
 
-    value =
-        chat_str_number(s, &digits) ? (double) digits : canon_double(s, out);
+    if (s.len <= CHAT_JSON_DIGITS && chat_str_number(s, &digits)) {
+        chat_buf_add(out, s);
+        return;
+    }
+
+    value = canon_double(s, out);
+
+    if (value > -CHAT_JSON_INTEGER && value < CHAT_JSON_INTEGER
+        && value == (double) (int64_t) value)
+    {
+        chat_buf_format(out, "%s%d", value < 0 ? "-" : "",
+                        (uint64_t) (value < 0 ? -value : value));
+        return;
+    }
 
     if (value > DBL_MAX || value < -DBL_MAX) {
         chat_buf_add(out, s);
         return;
     }
 
-    /* -0 has another bit than 0 */
-    if (value != 0) {
-        memcpy(&bits, &value, sizeof(bits));
-    }
+    memcpy(&bits, &value, sizeof(bits));
 
     for (i = 16; i > 0 && bits != 0; bits >>= 4) {
         hex[--i] = "0123456789abcdef"[bits & 15];
@@ -328,11 +366,24 @@ canon_value(canon_t *canon)
 void
 chat_json_canon(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
 {
-    canon_t canon = { .doc = doc, .out = out };
+    canon_t canon;
 
-    if (node != NULL && !out->failed) {
-        canon.at = chat_json_raw(doc, node).data;
-        canon_value(&canon);
+    if (node == NULL || out->failed) {
+        return;
+    }
+
+    canon.doc = doc;
+    canon.at = chat_json_raw(doc, node).data;
+    canon.out = out;
+    canon.moves = (node->end - node->start) * (size_t) CHAT_JSON_MOVES;
+    canon.members = canon.few;
+    canon.count = 0;
+    canon.size = CHAT_JSON_FEW_MEMBERS;
+
+    canon_value(&canon);
+
+    if (canon.members != canon.few) {
+        free(canon.members);
     }
 }
 

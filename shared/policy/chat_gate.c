@@ -60,7 +60,8 @@ typedef enum {
     SOURCE_RESULT,   /* a stored result that can be merged */
     SOURCE_APPROVAL, /* a stored approval */
     SOURCE_OTHER     /* only another request has it: a result without payload,
-                        or an approval that must not be sent again */
+                        or an approval that must not be sent again, or what a
+                        standing attempt has carried */
 } chat_source_e;
 
 /* What the store has for a member without a result in the body. */
@@ -187,6 +188,19 @@ chat_gate_member(const chat_question_t *q, const chat_batch_t *batch, size_t i,
 }
 
 
+/*
+ * 1 if the attempt that stands has carried a result of the call: it is not
+ * missing if the store has lost it.
+ */
+static int
+chat_gate_carries(const chat_attempt_t *last, chat_str_t id)
+{
+    return last->k != 0 && !last->is_void && last->described
+           && (last->end == CHAT_END_NONE || last->end == CHAT_END_FINISHED)
+           && chat_results_carry(last->results, id);
+}
+
+
 /* Counts what is missing, and whether the store has what the body lacks. */
 static void
 chat_gate_count(chat_look_t *look, chat_decision_t *out)
@@ -196,6 +210,10 @@ chat_gate_count(chat_look_t *look, chat_decision_t *out)
     chat_source_e source;
 
     for (i = 0; chat_gate_member(look->q, look->batch, i, &id, &source); i++) {
+        if (source == SOURCE_NONE && chat_gate_carries(&look->last, id)) {
+            source = SOURCE_OTHER;
+        }
+
         out->missing += source == SOURCE_NONE;
         look->held_elsewhere |= source == SOURCE_OTHER;
         look->overruled |= source == SOURCE_OVERRULE;
@@ -353,7 +371,7 @@ chat_gate_over(const chat_question_t *q, int superseded, chat_decision_t *out)
 static chat_gate_e
 chat_gate_row(chat_look_t *look, chat_decision_t *out)
 {
-    int                 superseded, stands, unlisted;
+    int                 superseded, unlisted;
     size_t              listed = chat_gate_listed(look, &unlisted);
     chat_gate_e         verdict;
     chat_question_t    *q = look->q;
@@ -389,20 +407,17 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
         return CHAT_GATE_INCOMPLETE;
     }
 
-    stands = look->last.k != 0 && !look->last.is_void;
-
-    /* the store may have lost results that an attempt has carried */
-    if (out->missing != 0 && !(stands && look->sibling)) {
+    if (out->missing != 0) {
         return CHAT_GATE_HOLD;
     }
 
-    verdict =
-        stands ? chat_gate_claimed(look, out) : chat_gate_next(look, out);
+    verdict = look->last.k == 0 || look->last.is_void
+                  ? chat_gate_next(look, out)
+                  : chat_gate_claimed(look, out);
 
-    /* it may be answered, but must not go upstream without all results */
-    if (verdict <= CHAT_GATE_GO && (out->missing || look->held_elsewhere)) {
-        out->k = 0;
-        out->reason = out->missing ? 0 : CHAT_REASON_HELD_OTHER_REQUEST;
+    if (look->held_elsewhere && verdict <= CHAT_GATE_GO) {
+        /* it may be answered, but must not go upstream without it */
+        out->reason = CHAT_REASON_HELD_OTHER_REQUEST;
         return CHAT_GATE_HOLD;
     }
 

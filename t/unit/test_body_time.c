@@ -288,6 +288,18 @@ test_calls_past_the_bound(void **state)
 }
 
 
+/* The canonical form of each part needs its own members only. */
+static void
+test_many_small_parts(void **state)
+{
+    chat_buf_puts(&text, "{\"messages\":[{\"role\":\"user\",\"content\":[");
+    fill("{\"type\":\"x\",\"0123456789012345678901234567890123456789\":"
+         "\"0123456789\"}");
+    chat_buf_puts(&text, "]}]}");
+    in_time("anthropic", CHAT_OK);
+}
+
+
 int
 main(void)
 {
@@ -301,6 +313,7 @@ main(void)
         cmocka_unit_test_setup(test_pieces_of_one_object_with_many_members,
                                begin),
         cmocka_unit_test_setup(test_calls_past_the_bound, begin),
+        cmocka_unit_test_setup(test_many_small_parts, begin),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,8 @@
  * numbers, many keys, depth, other locales, no memory.
  */
 
+#define _GNU_SOURCE
+
 #include "json/chat_json.h"
 #include "../buf_printf.h"
 
@@ -296,6 +298,41 @@ a_digest_is_of_the_value(void **state)
 }
 
 
+/* Each level that is sorted moves what is in it. */
+static void
+a_text_is_moved_a_few_times_only(void **state)
+{
+    unsigned        i;
+    chat_buf_t      text = { 0 }, out = { 0 };
+    chat_str_t      form;
+    const char      sorted[] = "{\"a\":1,\"b\":\"0123456789\"}";
+    chat_arena_t   *arena = chat_arena_create(0);
+    chat_json_doc_t doc;
+
+    for (i = 0; i < 100; i++) {
+        chat_buf_puts(&text, "{\"b\":");
+    }
+
+    chat_buf_puts(&text, "\"0123456789\"");
+
+    for (i = 0; i < 100; i++) {
+        chat_buf_puts(&text, ",\"a\":1}");
+    }
+
+    assert_int_equal(chat_json_parse(&doc, arena, chat_buf_str(&text)),
+                     CHAT_OK);
+    chat_json_canon(&doc, doc.root, &out);
+    form = chat_buf_str(&out);
+    assert_int_equal(form.len, text.len);
+    assert_memory_equal(form.data, text.data, 6);
+    assert_non_null(memmem(form.data, form.len, sorted, sizeof(sorted) - 1));
+
+    chat_buf_free(&text);
+    chat_buf_free(&out);
+    chat_arena_destroy(arena);
+}
+
+
 static void
 without_memory_it_says_so(void **state)
 {
@@ -303,7 +340,7 @@ without_memory_it_says_so(void **state)
     chat_buf_t      out;
     chat_arena_t   *arena;
     chat_json_doc_t doc;
-    const char     *text = "{\"a\\n\":[\"b\\n\",true],\"c\":{}}";
+    const char     *text = "{\"a\\n\":[\"\\u0062\\n\",true],\"c\":{}}";
 
     arena = chat_arena_create(0);
     assert_int_equal(chat_json_parse(&doc, arena, chat_cstr(text)), CHAT_OK);
@@ -343,6 +380,7 @@ main(void)
         cmocka_unit_test(sorting_is_n_log_n),
         cmocka_unit_test(the_deepest_tree_has_a_form),
         cmocka_unit_test(a_digest_is_of_the_value),
+        cmocka_unit_test(a_text_is_moved_a_few_times_only),
         cmocka_unit_test(without_memory_it_says_so),
     };
 

@@ -175,7 +175,7 @@ s40_approvals(void **state)
     /* an approval of a call without an approval request */
     play_each("A asks a+ b. -> HOLD;"
               "B asks a+ b^ -> GO;"
-              "A looks -> WAIT missing=1");
+              "A looks -> HOLD missing=1");
     /* a result outranks it, in the store as in the body */
     play_each("A asks a+ b^ -> GO merge=0;"
               "A voids;"

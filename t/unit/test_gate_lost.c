@@ -114,7 +114,7 @@ static void
 s64_an_attempt_that_was_seen_is_not_made_again(void **state)
 {
     play_each(WAITS "lose;"
-                    "A rejoins -> WAIT k=1 missing=1;"
+                    "A rejoins -> WAIT k=1 missing=0;"
                     "C asks a. b+ -> WAIT k=1;"
                     "A looks -> WAIT k=1;"
                     "D asks a+ b+ -> WAIT k=1;"
@@ -165,7 +165,12 @@ s64_an_attempt_that_was_seen_is_not_made_again(void **state)
                     "B ends finished;"
                     "A looks -> SIBLING k=1;"
                     "lose;"
-                    "A rejoins -> SIBLING k=1 missing=1");
+                    "A rejoins -> SIBLING k=1 missing=0");
+    /* it did not carry a result of each call */
+    play_each("A asks a+ -> GO k=1;"
+              "A answers 200;"
+              "A ends finished;"
+              "B asks a+ c. -> HOLD missing=1");
 }
 
 
