@@ -38,11 +38,14 @@ const models = {
     createAnthropic(settings)('m'),
 };
 
-/* The bits of a double, as 16 hex digits; -0 is 0. */
-function bits(number) {
+/* An integer of at most 15 digits, else the bits of the double in hex. */
+function number(value) {
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) {
+    return String(value || 0);
+  }
   const bytes = Buffer.alloc(8);
-  bytes.writeDoubleBE(number || 0);
-  return bytes.toString('hex');
+  bytes.writeDoubleBE(value);
+  return `#${bytes.toString('hex')}`;
 }
 
 /* Keys in the order of their length and bytes. */
@@ -58,7 +61,7 @@ function canonical(value) {
     return `{${Object.keys(value).sort(order)
       .map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`)}}`;
   }
-  return typeof value === 'number' ? `#${bits(value)}`
+  return typeof value === 'number' ? number(value)
     : JSON.stringify(value);
 }
 
