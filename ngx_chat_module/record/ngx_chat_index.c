@@ -200,7 +200,6 @@ ngx_chat_index_hold(ngx_chat_ctx_t *ctx)
 {
     char        *id;
     chat_key_t   index, hold;
-    chat_str_t   parts[3];
     chat_facts_t facts;
 
     if (ctx->hold != NULL || find_index(ctx, &index) != NGX_OK) {
@@ -212,10 +211,8 @@ ngx_chat_index_hold(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    parts[0] = chat_cstr("hold");
-    parts[1] = ctx->barrier.q.worker;
-    parts[2] = ctx->barrier.q.request;
-    chat_digest_parts(parts, 3, &hold.name);
+    chat_digest_of(&hold.name, chat_cstr("hold"), ctx->barrier.q.worker,
+                   ctx->barrier.q.request);
     chat_listed_id(&hold, id);
     ctx->hold = id;
     ctx->cleanups[NGX_CHAT_CLEANUP_INDEX_HOLD] = end_hold;

@@ -175,7 +175,6 @@ static void
 note_tenant(ngx_chat_ctx_t *ctx, const ngx_str_t *scope)
 {
     u_char             *conversation, *tenant;
-    chat_str_t          parts[2];
     ngx_uint_t          index;
     chat_digest_t       digest;
     ngx_chat_tenants_t *seen;
@@ -193,9 +192,8 @@ note_tenant(ngx_chat_ctx_t *ctx, const ngx_str_t *scope)
     }
 
     seen = worker->tenants;
-    parts[0] = chat_str(scope->data, scope->len);
-    parts[1] = ctx->scope.conversation;
-    chat_digest_parts(parts, 2, &digest);
+    chat_digest_of(&digest, chat_str(scope->data, scope->len),
+                   ctx->scope.conversation);
 
     index = (digest.bytes[30] << 8 | digest.bytes[31]) % NGX_CHAT_TENANTS;
     conversation = seen->conversation[index];
@@ -221,8 +219,7 @@ ngx_int_t
 ngx_chat_tenant(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
                 ngx_str_t *scope, chat_digest_t *tenant)
 {
-    ngx_str_t  value;
-    chat_str_t parts[2];
+    ngx_str_t value;
 
     if (ngx_chat_value(r, conf->tenant, &value) != NGX_OK
         || ngx_chat_value(r, conf->scope, scope) != NGX_OK)
@@ -230,9 +227,8 @@ ngx_chat_tenant(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
         return NGX_ERROR;
     }
 
-    parts[0] = chat_str(scope->data, scope->len);
-    parts[1] = chat_str(value.data, value.len);
-    chat_digest_parts(parts, 2, tenant);
+    chat_digest_of(tenant, chat_str(scope->data, scope->len),
+                   chat_str(value.data, value.len));
 
     return value.len != 0 ? NGX_OK : NGX_DECLINED;
 }

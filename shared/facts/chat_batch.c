@@ -602,16 +602,27 @@ chat_results_text(chat_carried_t *list, size_t n, chat_arena_t *arena)
 int
 chat_results_carry(chat_str_t results, chat_str_t id)
 {
-    size_t        i;
+    int           order;
     char          hex[2 * CHAT_CARRIED_ID + 1];
+    size_t        from = 0, to = results.len / CHAT_CARRIED_TEXT, middle;
     chat_digest_t of;
 
     chat_digest(id, &of);
     chat_hex(of.bytes, CHAT_CARRIED_ID, hex);
 
-    for (i = 0; i + CHAT_CARRIED_TEXT <= results.len; i += CHAT_CARRIED_TEXT) {
-        if (memcmp(results.data + i, hex, 2 * CHAT_CARRIED_ID) == 0) {
+    while (from < to) {
+        middle = from + (to - from) / 2;
+        order = memcmp(results.data + middle * CHAT_CARRIED_TEXT, hex,
+                       2 * CHAT_CARRIED_ID);
+
+        if (order == 0) {
             return 1;
+        }
+
+        if (order < 0) {
+            from = middle + 1;
+        } else {
+            to = middle;
         }
     }
 

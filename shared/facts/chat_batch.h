@@ -36,7 +36,7 @@ chat_str_t chat_results_text(chat_carried_t *list, size_t n,
 /* 1 if no call has one result in one text and another one in the other. */
 int chat_results_agree(chat_str_t one, chat_str_t other);
 
-/* 1 if the text has a result of this call. */
+/* 1 if the text, which is sorted, has a result of this call. */
 int chat_results_carry(chat_str_t results, chat_str_t id);
 
 

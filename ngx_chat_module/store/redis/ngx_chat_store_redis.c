@@ -333,15 +333,14 @@ set_worker_name(ngx_chat_store_redis_t *redis)
 {
     char          hex[17];
     u_char        text[NGX_INT64_LEN * 4 + 1], *end;
-    chat_str_t    parts[2];
     ngx_time_t   *tp = ngx_timeofday();
     chat_digest_t digest;
 
     end = ngx_snprintf(text, sizeof(text), "%P %T %M %L %p", ngx_pid, tp->sec,
                        tp->msec, (int64_t) ngx_random(), redis);
-    parts[0] = chat_str(ngx_cycle->hostname.data, ngx_cycle->hostname.len);
-    parts[1] = chat_str(text, (size_t) (end - text));
-    chat_digest_parts(parts, 2, &digest);
+    chat_digest_of(&digest,
+                   chat_str(ngx_cycle->hostname.data, ngx_cycle->hostname.len),
+                   chat_str(text, (size_t) (end - text)));
     chat_digest_hex(&digest, 8, hex);
 
     end = ngx_snprintf(redis->worker, sizeof(redis->worker), "%P-%s", ngx_pid,

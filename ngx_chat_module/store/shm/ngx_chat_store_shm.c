@@ -150,7 +150,7 @@ shm_unwatch(chat_store_watch_t *watch)
 }
 
 
-/* A watch whose facts find no room does not begin. */
+/* The watch begins only if the zone has room for the facts. */
 static void
 shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
          const chat_fact_t *facts, size_t n, uint32_t ttl,
