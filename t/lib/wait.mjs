@@ -59,12 +59,12 @@ const listen = (port, host) => new Promise((resolve, reject) => {
  * server that stops finds its port free when it starts again. A socket on
  * another address of the loopback interface marks a port as taken for all
  * test processes of the machine. The kernel gives ports from 32768 on to
- * clients: these are below.
+ * clients: these are below. Above 10080, which fetch() and browsers refuse.
  */
 export async function freePorts(count) {
   const ports = [];
   while (ports.length < count) {
-    const port = 10000 + Math.floor(Math.random() * 22000);
+    const port = 10100 + Math.floor(Math.random() * 21900);
     const mark = await listen(port, '127.127.127.127');
     const probe = mark && await listen(port, '127.0.0.1');
     if (probe) {
