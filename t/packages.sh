@@ -64,7 +64,7 @@ wanted()
             ;;
         clients)
             wanted npm
-            [ -x "${CHAT_CHROMIUM:-}" ] || echo chromium
+            [ -x "${CHAT_CHROMIUM:-}" ] || echo chromium-headless-shell
             ;;
         asan)
             # gcc brings the sanitizers' libraries.
@@ -104,7 +104,7 @@ there()
 usable()
 {
     case $1 in
-    make | gcc | clang | clang-format | chromium) command -v "$1" >/dev/null ;;
+    make | gcc | clang | clang-format) command -v "$1" >/dev/null ;;
     *) false ;;
     esac
 }

@@ -1,6 +1,7 @@
 /*
  * browser.mjs: pages with chat UIs in a headless Chromium: the one that
- * CHAT_CHROMIUM names, or Debian's.
+ * CHAT_CHROMIUM names, or Debian's chromium-headless-shell, which needs a
+ * third of the CPU time of its chromium.
  *
  * Each test file bundles its pages in memory, since a bundle on disk could be
  * read while another test file writes it. A page comes from the address that
@@ -14,7 +15,8 @@ import { script } from './script.mjs';
 import { chatSituations } from './situations.mjs';
 import { load } from './stage.mjs';
 
-const chromium = process.env.CHAT_CHROMIUM ?? '/usr/bin/chromium';
+const chromium = process.env.CHAT_CHROMIUM
+  ?? '/usr/bin/chromium-headless-shell';
 
 /* The text of each bundle, by FOLDER/PAGE.js. */
 const bundled = new Map();
