@@ -444,17 +444,6 @@ exit_bound(void)
 }
 
 
-static void
-shorten(ngx_chat_ctx_t *ctx, ngx_msec_t bound)
-{
-    ngx_msec_t end = ngx_current_msec + bound;
-
-    if (ctx->wait.bound == 0 || (ngx_msec_int_t) (ctx->wait.bound - end) > 0) {
-        ctx->wait.bound = end ? end : 1;
-    }
-}
-
-
 /* Sets the timer to the bound, or the next comment before it. */
 static void
 arm(ngx_chat_ctx_t *ctx)
@@ -471,6 +460,19 @@ arm(ngx_chat_ctx_t *ctx)
     }
 
     ngx_chat_timer(ctx, &ctx->wait.timer, ngx_max(next, 1), on_timer);
+}
+
+
+/* Ends the hold after bound ms at the latest. */
+static void
+shorten(ngx_chat_ctx_t *ctx, ngx_msec_t bound)
+{
+    ngx_msec_t end = ngx_current_msec + bound;
+
+    if (ctx->wait.bound == 0 || (ngx_msec_int_t) (ctx->wait.bound - end) > 0) {
+        ctx->wait.bound = end ? end : 1;
+        arm(ctx);
+    }
 }
 
 
@@ -642,7 +644,6 @@ on_watchdog(ngx_event_t *ev)
     {
         ctx = ngx_queue_data(q, ngx_chat_ctx_t, wait.queue);
         shorten(ctx, exit_bound());
-        arm(ctx);
     }
 }
 
@@ -691,7 +692,6 @@ ngx_chat_hold_limit(ngx_chat_ctx_t *ctx, chat_reason_e *limit)
                                   : CHAT_REASON_BOUNCED_HELD_BYTES_LIMIT;
         leave_quota(oldest);
         shorten(oldest, 0);
-        arm(oldest);
     }
 
     return rc != NGX_OK;

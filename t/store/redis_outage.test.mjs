@@ -250,6 +250,30 @@ live('s64: the data is lost while an attempt is answered', async (t) => {
   batch.released();
 });
 
+/*
+ * A sibling waits without a bound while the attempt with all results runs. The
+ * claimant dies, and the other results are lost: the sibling is a hold now.
+ */
+live('s64: a wait that becomes a hold ends at its bound', async (t) => {
+  const r = await redis(t);
+  const scene = await nodesStage(t, 'openai_chat', { redis: r, hold: '2s',
+    store: () => r.url() });
+  const [here, there] = scene.nodes;
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  scene.p.answer = () => new Promise(() => {});
+  batch.continue(batch.results(), { node: here });
+  await scene.p.arrival(2);
+  const sibling = batch.continue(batch.results([1]), { node: there });
+  await held(batch, sibling, 1);
+  await Promise.all(here.workers().map((pid) => here.kill(pid)));
+  await r.command('FLUSHALL');
+  await missed({ n: there });
+  const since = performance.now();
+  assert.equal(await wordOf(sibling), '409');
+  assert.ok(performance.now() - since < 20000, 'by a heartbeat');
+  assert.equal(batch.upstream().length, 1);
+});
 
 /*
  * A batch of three, with cuts between its results; returns the clients'
