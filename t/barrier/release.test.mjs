@@ -183,8 +183,10 @@ const whole = {
 
 for (const [key, { answer, empty }] of Object.entries(whole)) {
   live(`stream:false: ${key}`, async (t) => {
-    const scene = await stage(t, key, { workers: 2,
-      hold: '2s grace=20ms heartbeat=20ms', location: 'chat_record off;' });
+    const withHold = (hold) => stage(t, key, { workers: 2,
+      hold: `${hold} grace=20ms heartbeat=20ms`,
+      location: 'chat_record off;' });
+    const scene = await withHold('20s');
     const more = { stream: false };
     const ask = (batch, at) => batch.post({ ...batch.body(batch.results(at)),
       ...more });
@@ -221,7 +223,7 @@ for (const [key, { answer, empty }] of Object.entries(whole)) {
     });
 
     await t.test('hold expired', async () => {
-      const batch = new Batch(scene, 2);
+      const batch = new Batch(await withHold('1s'), 2);
       const first = ask(batch, [0]);
       const { status, headers } = await first.head;
       assert.equal(status, 409);
