@@ -50,7 +50,7 @@ export async function handled(of, answers = [], ms = calm) {
   await Promise.all(answers.map(({ sent }) => sent));
   await pause(ms);
   const nodes = of.nodes ?? [of.n ?? of];
-  const end = Date.now() + 500 * patience;
+  const end = Date.now() + 1500 * patience;
   let before = workersOf(nodes);
   for (let same = 0; same < 3 && Date.now() < end;) {
     await pause(5);
