@@ -11,6 +11,9 @@ import { isRaw } from '../lib/ends.mjs';
 import {
   held, leave, live, only, pidOf, say, verdict, wordOf,
 } from '../lib/hold.mjs';
+import { sse } from '../lib/provider.mjs';
+import { statusLocation, statusOf } from '../lib/status.mjs';
+import { wordy } from '../lib/recorded.mjs';
 
 const keys = Object.keys(dialects);
 
@@ -91,6 +94,26 @@ live('a full zone: a batch stays while its attempt runs', async (t) => {
   assert.deepEqual(await Promise.all([claimant, late].map(wordOf)),
     ['final', 'final']);
   batch.released(1);
+}, zoned);
+
+live('a recording expires before an older batch', async (t) => {
+  const scene = await stage(t, 'ai_sdk', { workers: 2, store: 'shm:16m',
+    location: 'chat_record on ttl=1s;', server: statusLocation });
+  const used = async () => (await statusOf(scene.n)).store.zone_used;
+  const older = new Batch(scene, 2);
+  await older.ask();
+  await leave(older, older.results([0]));
+  const { answer } = scene.p;
+  scene.p.answer = () => sse(wordy());
+  const loud = new Batch(scene, 1);
+  await loud.post(loud.dialect.fresh(loud)).text();
+  const before = await used();
+  scene.p.answer = answer;
+  await until(async () => {
+    await leave(older, older.results([0]));
+    return await used() < before - 200 * 1024;
+  }, 10000, 'the end of the recording');
+  assert.equal(await wordOf(older.continue(older.results([1]))), 'final');
 }, zoned);
 
 live('a zone full of held batches: the next is refused', async (t) => {

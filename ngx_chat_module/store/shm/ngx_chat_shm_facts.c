@@ -816,25 +816,37 @@ delete_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 }
 
 
+/* Frees the batch if it has expired. */
+static ngx_uint_t
+expire_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
+{
+    if (batch->expires >= ngx_time() || is_watched(ctx, batch)) {
+        return 0;
+    }
+
+    delete_batch(ctx, batch);
+    return 1;
+}
+
+
 void
 ngx_chat_shm_facts_expire(ngx_chat_shm_ctx_t *ctx)
 {
-    ngx_uint_t            i;
-    ngx_queue_t          *q;
-    ngx_chat_shm_batch_t *batch;
+    ngx_uint_t   i;
+    ngx_queue_t *lru = &ctx->sh->lru, *logs = &ctx->sh->logs;
 
-    for (i = 0; i < 2; i++) {
-        q = ngx_queue_last(&ctx->sh->lru);
-        if (q == ngx_queue_sentinel(&ctx->sh->lru)) {
+    /* a recording may expire before batches that are older */
+    if (!ngx_queue_empty(logs)) {
+        expire_batch(ctx, ngx_queue_data(ngx_queue_last(logs),
+                                         ngx_chat_shm_batch_t, log.queue));
+    }
+
+    for (i = 0; i < 2 && !ngx_queue_empty(lru); i++) {
+        if (!expire_batch(ctx, ngx_queue_data(ngx_queue_last(lru),
+                                              ngx_chat_shm_batch_t, queue)))
+        {
             return;
         }
-
-        batch = ngx_queue_data(q, ngx_chat_shm_batch_t, queue);
-        if (batch->expires >= ngx_time() || is_watched(ctx, batch)) {
-            return;
-        }
-
-        delete_batch(ctx, batch);
     }
 }
 
