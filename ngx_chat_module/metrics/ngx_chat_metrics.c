@@ -223,7 +223,7 @@ ngx_chat_metrics_count(ngx_chat_worker_t *worker, chat_count_e what,
 void
 ngx_chat_metrics_cut(ngx_chat_worker_t *worker, const char *reason)
 {
-    worker->metrics->slot->metrics.cuts[chat_metrics_cut(reason)]++;
+    worker->metrics->slot->metrics.breaks[chat_metrics_break(reason)]++;
 }
 
 
@@ -480,7 +480,7 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
     {
         ngx_chat_metrics_cut(ctx->worker, reason);
         put_event(ctx, CHAT_WHAT_INTERRUPTED, "%s",
-                  chat_cut_names[chat_metrics_cut(reason)]);
+                  chat_break_names[chat_metrics_break(reason)]);
     }
 }
 
@@ -547,7 +547,7 @@ find_entry(ngx_chat_ctx_t *ctx)
 
 /* Adds a member of the batch. */
 static void
-put_member(chat_held_t *held, const chat_member_t *member)
+put_member(chat_status_batch_t *held, const chat_member_t *member)
 {
     chat_held_member_t *out = &held->members[held->nmembers];
 
@@ -572,7 +572,7 @@ void
 ngx_chat_metrics_list(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
     size_t                    i;
-    chat_held_t               held;
+    chat_status_batch_t       held;
     const char               *dialect = ctx->dialect->name;
     ngx_chat_metrics_batch_t *entry = find_entry(ctx);
 
@@ -615,7 +615,7 @@ ngx_chat_metrics_list(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 void
 ngx_chat_metrics_unlist(ngx_chat_ctx_t *ctx)
 {
-    chat_held_t               held;
+    chat_status_batch_t       held;
     ngx_chat_metrics_batch_t *entry;
 
     if (ctx->wait.shown != 0) {
@@ -670,7 +670,7 @@ compare_events(const void *a, const void *b)
 static int
 compare_names(const void *a, const void *b)
 {
-    const chat_held_t *one = a, *two = b;
+    const chat_status_batch_t *one = a, *two = b;
 
     return ngx_memcmp(one->name, two->name, sizeof(one->name));
 }
@@ -679,7 +679,7 @@ compare_names(const void *a, const void *b)
 static int
 compare_since(const void *a, const void *b)
 {
-    const chat_held_t *one = a, *two = b;
+    const chat_status_batch_t *one = a, *two = b;
 
     return one->since < two->since ? -1 : one->since > two->since;
 }
@@ -779,11 +779,12 @@ copy_batches(const ngx_chat_metrics_slot_t *slot, chat_status_t *status)
 static void
 merge_batches(chat_status_t *status)
 {
-    size_t       i, n = 0;
-    uint32_t     held;
-    chat_held_t *one, *batch = status->batches;
+    size_t               i, n = 0;
+    uint32_t             held;
+    chat_status_batch_t *one, *batch = status->batches;
 
-    ngx_qsort(batch, status->nbatches, sizeof(chat_held_t), compare_names);
+    ngx_qsort(batch, status->nbatches, sizeof(chat_status_batch_t),
+              compare_names);
 
     for (i = 0; i < status->nbatches; i++) {
         one = &status->batches[i];
@@ -802,7 +803,7 @@ merge_batches(chat_status_t *status)
     }
 
     status->nbatches = n;
-    ngx_qsort(status->batches, n, sizeof(chat_held_t), compare_since);
+    ngx_qsort(status->batches, n, sizeof(chat_status_batch_t), compare_since);
 }
 
 
@@ -854,8 +855,8 @@ ngx_chat_metrics_read(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
     const ngx_chat_metrics_slot_t *slot = metrics->sh->slots;
 
     if (tables) {
-        status->batches =
-            ngx_palloc(pool, used * CHAT_STATUS_BATCHES * sizeof(chat_held_t));
+        status->batches = ngx_palloc(pool, used * CHAT_STATUS_BATCHES
+                                               * sizeof(chat_status_batch_t));
         status->events = ngx_palloc(pool, used * CHAT_STATUS_EVENTS
                                               * sizeof(chat_log_event_t));
         if (status->batches == NULL || status->events == NULL) {

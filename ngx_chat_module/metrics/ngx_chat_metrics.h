@@ -22,8 +22,8 @@
 
 /* While seq is odd, the worker writes the entry. */
 typedef struct {
-    ngx_atomic_uint_t seq;
-    chat_held_t       batch; /* held 0: the entry is free */
+    ngx_atomic_uint_t   seq;
+    chat_status_batch_t batch; /* held 0: the entry is free */
 } ngx_chat_metrics_batch_t;
 
 typedef struct {

@@ -520,7 +520,7 @@ ngx_chat_reply_broken(ngx_chat_ctx_t *ctx, const char *reason)
     chat_reason_e       why;
     chat_interruption_t in = { reason, 0, NULL, 0 };
 
-    why = chat_metrics_cut(reason) == CHAT_CUT_PRODUCER_LOST
+    why = chat_metrics_break(reason) == CHAT_BREAK_PRODUCER_LOST
               ? CHAT_REASON_CONFLICT_PRODUCER_LOST
               : CHAT_REASON_CONFLICT_INTERRUPTED;
 

@@ -120,8 +120,8 @@ put_counters(chat_buf_t *out, const chat_metrics_t *m)
 
     put_family(out, "interruptions_total", "counter",
                "Interrupted answers by reason.");
-    put_series(out, "interruptions_total", NULL, "reason", chat_cut_names,
-               m->cuts, CHAT_CUTS);
+    put_series(out, "interruptions_total", NULL, "reason", chat_break_names,
+               m->breaks, CHAT_BREAKS);
 
     for (i = 0; i < CHAT_COUNTS; i++) {
         (void) strcat(strcpy(name, chat_count_names[i]), "_total");

@@ -19,7 +19,7 @@ const char *const chat_turn_names[] = {
     [CHAT_END_INTERRUPTED - 1] = "interrupted",
 };
 
-const char *const chat_cut_names[] = {
+const char *const chat_break_names[] = {
     "eof",      "reset",    "timeout",           "stall",         "malformed",
     "upstream", "too_slow", "incomplete_record", "producer_lost",
 };
@@ -96,18 +96,18 @@ chat_metrics_dialect_name(size_t dialect)
 }
 
 
-chat_cut_e
-chat_metrics_cut(const char *reason)
+chat_break_e
+chat_metrics_break(const char *reason)
 {
     int i;
 
-    for (i = 0; i < CHAT_CUTS && reason != NULL; i++) {
-        if (strcmp(chat_cut_names[i], reason) == 0) {
-            return (chat_cut_e) i;
+    for (i = 0; i < CHAT_BREAKS && reason != NULL; i++) {
+        if (strcmp(chat_break_names[i], reason) == 0) {
+            return (chat_break_e) i;
         }
     }
 
-    return CHAT_CUT_RESET;
+    return CHAT_BREAK_RESET;
 }
 
 
@@ -324,7 +324,7 @@ put_counters(chat_buf_t *out, const chat_metrics_t *m)
     put_by_dialect(out, dialects, chat_turn_names, m->turns[0],
                    CHAT_METRICS_ENDS);
     chat_buf_puts(out, ",\"interruptions\":");
-    put_numbers(out, chat_cut_names, m->cuts, CHAT_CUTS);
+    put_numbers(out, chat_break_names, m->breaks, CHAT_BREAKS);
 
     for (i = 0; i < CHAT_COUNTS; i++) {
         chat_buf_format(out, ",\"%s\":%d", chat_count_names[i], m->counts[i]);
@@ -365,7 +365,7 @@ put_timing(chat_buf_t *out, const chat_timing_t *timing,
 
 
 static void
-put_batch(chat_buf_t *out, const chat_held_t *batch, uint64_t now)
+put_batch(chat_buf_t *out, const chat_status_batch_t *batch, uint64_t now)
 {
     char                      name[2 * sizeof(batch->name) + 1];
     size_t                    i, n = batch->nmembers;

@@ -24,17 +24,17 @@
 
 /* How an interrupted response broke off. */
 typedef enum {
-    CHAT_CUT_EOF,
-    CHAT_CUT_RESET,
-    CHAT_CUT_TIMEOUT,
-    CHAT_CUT_STALL,
-    CHAT_CUT_MALFORMED,
-    CHAT_CUT_UPSTREAM, /* an error event of the upstream */
-    CHAT_CUT_TOO_SLOW, /* of a follower, as is the next */
-    CHAT_CUT_INCOMPLETE,
-    CHAT_CUT_PRODUCER_LOST, /* of followers and of waiting requests */
-    CHAT_CUTS
-} chat_cut_e;
+    CHAT_BREAK_EOF,
+    CHAT_BREAK_RESET,
+    CHAT_BREAK_TIMEOUT,
+    CHAT_BREAK_STALL,
+    CHAT_BREAK_MALFORMED,
+    CHAT_BREAK_UPSTREAM, /* an error event of the upstream */
+    CHAT_BREAK_TOO_SLOW, /* of a follower, as is the next */
+    CHAT_BREAK_INCOMPLETE,
+    CHAT_BREAK_PRODUCER_LOST, /* of followers and of waiting requests */
+    CHAT_BREAKS
+} chat_break_e;
 
 typedef enum {
     CHAT_COUNT_REPLAYS,
@@ -66,7 +66,7 @@ typedef struct {
     uint64_t      requests[CHAT_METRICS_DIALECTS][CHAT_VERDICTS];
     uint64_t      reasons[CHAT_REASONS];
     uint64_t      turns[CHAT_METRICS_DIALECTS][CHAT_METRICS_ENDS];
-    uint64_t      cuts[CHAT_CUTS];
+    uint64_t      breaks[CHAT_BREAKS];
     uint64_t      counts[CHAT_COUNTS];
     chat_timing_t timings[CHAT_TIMINGS];
 
@@ -81,7 +81,7 @@ typedef struct {
 
 /* The names of JSON members and Prometheus labels. */
 extern const char *const chat_turn_names[CHAT_METRICS_ENDS];
-extern const char *const chat_cut_names[CHAT_CUTS];
+extern const char *const chat_break_names[CHAT_BREAKS];
 extern const char *const chat_count_names[CHAT_COUNTS];
 extern const char *const chat_timing_names[CHAT_TIMINGS];
 extern const char *const chat_store_state_names[CHAT_METRICS_STORES];
@@ -95,7 +95,7 @@ size_t      chat_metrics_dialect(const char *name); /* NULL: none */
 const char *chat_metrics_dialect_name(size_t dialect);
 
 /* The cut of a reason of chat_stream_info(); NULL: reset. */
-chat_cut_e chat_metrics_cut(const char *reason);
+chat_break_e chat_metrics_break(const char *reason);
 
 void chat_metrics_time(chat_metrics_t *metrics, chat_timing_e timing,
                        uint64_t us);
@@ -153,7 +153,7 @@ typedef struct {
     uint64_t           since;    /* ms since the epoch; 0: unknown */
     uint64_t           looked;   /* ms since the epoch, of the last read */
     chat_held_member_t members[CHAT_STATUS_MEMBERS];
-} chat_held_t;
+} chat_status_batch_t;
 
 /* What an event reports: a chat_reason_e, or one of these. */
 typedef enum {
@@ -195,20 +195,20 @@ chat_event_is_quiet(unsigned what)
 
 
 typedef struct {
-    chat_str_t        version;
-    chat_str_t        nginx;
-    chat_str_t        node; /* its name */
-    uint64_t          time; /* ms since the epoch */
-    const char       *store;
-    uint64_t          zone_size; /* bytes; 0: there is no zone */
-    uint64_t          zone_used;
-    uint64_t          oldest;  /* ms, of the oldest hold */
-    chat_metrics_t    metrics; /* the sum over workers */
-    chat_held_t      *batches; /* the newest, oldest first */
-    size_t            nbatches;
-    uint64_t          more;   /* requests that wait for other batches */
-    chat_log_event_t *events; /* the newest, oldest first */
-    size_t            nevents;
+    chat_str_t           version;
+    chat_str_t           nginx;
+    chat_str_t           node; /* its name */
+    uint64_t             time; /* ms since the epoch */
+    const char          *store;
+    uint64_t             zone_size; /* bytes; 0: there is no zone */
+    uint64_t             zone_used;
+    uint64_t             oldest;  /* ms, of the oldest hold */
+    chat_metrics_t       metrics; /* the sum over workers */
+    chat_status_batch_t *batches; /* the newest, oldest first */
+    size_t               nbatches;
+    uint64_t             more;   /* requests that wait for other batches */
+    chat_log_event_t    *events; /* the newest, oldest first */
+    size_t               nevents;
 } chat_status_t;
 
 /* Sets out to the first bytes of id; does not split a character. */

@@ -36,12 +36,12 @@ fuzz_lines(chat_str_t text)
 static void
 fuzz_write(const chat_metrics_t *metrics, chat_str_t id)
 {
-    chat_buf_t       out = { 0 }, text = { 0 };
-    chat_held_t      batch;
-    chat_arena_t    *arena = chat_arena_create(0);
-    chat_status_t    status;
-    chat_json_doc_t  doc;
-    chat_log_event_t event;
+    chat_buf_t          out = { 0 }, text = { 0 };
+    chat_status_batch_t batch;
+    chat_arena_t       *arena = chat_arena_create(0);
+    chat_status_t       status;
+    chat_json_doc_t     doc;
+    chat_log_event_t    event;
 
     memset(&status, 0, sizeof(status));
     memset(&batch, 0, sizeof(batch));

@@ -227,7 +227,7 @@ live('s64: a new master lacks data: it is stored again', async (t) => {
     : answer(request));
   const first = sent.continue(sent.results(), { node: here });
   await until(() => sent.upstream().length === 1);
-  /* Older than the worker's replay buffer. */
+  /* Older than the worker's resend buffer. */
   await pause(5100);
   await plays(scene, { node: here });
 

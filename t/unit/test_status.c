@@ -70,7 +70,7 @@ each_counter_is_under_its_name(void **state)
 {
     size_t                i, k;
     chat_buf_t            out = { 0 };
-    chat_json_t          *counters, *requests, *reasons, *turns, *cuts, *one;
+    chat_json_t          *counters, *requests, *reasons, *turns, *breaks, *one;
     chat_arena_t         *arena = chat_arena_create(0);
     chat_status_t         status = sample();
     chat_json_doc_t       doc;
@@ -82,7 +82,7 @@ each_counter_is_under_its_name(void **state)
     counters = chat_json_get(&doc, doc.root, "counters");
     requests = chat_json_get(&doc, counters, "requests");
     turns = chat_json_get(&doc, counters, "turns");
-    cuts = chat_json_get(&doc, counters, "interruptions");
+    breaks = chat_json_get(&doc, counters, "interruptions");
 
     for (i = 0; i <= chat_metrics_dialects(); i++) {
         one = chat_json_get(&doc, requests, chat_metrics_dialect_name(i));
@@ -112,8 +112,9 @@ each_counter_is_under_its_name(void **state)
                          m->reasons[k]);
     }
 
-    for (k = 0; k < CHAT_CUTS; k++) {
-        assert_int_equal(number(&doc, cuts, chat_cut_names[k]), m->cuts[k]);
+    for (k = 0; k < CHAT_BREAKS; k++) {
+        assert_int_equal(number(&doc, breaks, chat_break_names[k]),
+                         m->breaks[k]);
     }
 
     for (k = 0; k < CHAT_COUNTS; k++) {
@@ -184,13 +185,13 @@ each_gauge_is_under_its_name(void **state)
 static void
 shown(chat_str_t id, char *text, size_t size)
 {
-    chat_str_t       value;
-    chat_buf_t       out = { 0 };
-    chat_held_t      batch;
-    chat_arena_t    *arena = chat_arena_create(0);
-    chat_status_t    status = sample();
-    chat_json_doc_t  doc;
-    chat_log_event_t event;
+    chat_str_t          value;
+    chat_buf_t          out = { 0 };
+    chat_status_batch_t batch;
+    chat_arena_t       *arena = chat_arena_create(0);
+    chat_status_t       status = sample();
+    chat_json_doc_t     doc;
+    chat_log_event_t    event;
 
     memset(&batch, 0, sizeof(batch));
     memset(&event, 0, sizeof(event));
@@ -327,14 +328,14 @@ each_name_is_known_by_its_place(void **state)
 
     assert_string_equal(
         chat_metrics_dialect_name(chat_metrics_dialect("unknown")), "none");
-    for (i = 0; i < CHAT_CUTS; i++) {
-        assert_int_equal(chat_metrics_cut(chat_cut_names[i]), i);
+    for (i = 0; i < CHAT_BREAKS; i++) {
+        assert_int_equal(chat_metrics_break(chat_break_names[i]), i);
     }
 
-    assert_string_equal(chat_cut_names[CHAT_CUT_STALL], "stall");
-    assert_string_equal(chat_cut_names[CHAT_CUT_PRODUCER_LOST],
+    assert_string_equal(chat_break_names[CHAT_BREAK_STALL], "stall");
+    assert_string_equal(chat_break_names[CHAT_BREAK_PRODUCER_LOST],
                         "producer_lost");
-    assert_int_equal(chat_metrics_cut(NULL), CHAT_CUT_RESET);
+    assert_int_equal(chat_metrics_break(NULL), CHAT_BREAK_RESET);
 }
 
 

@@ -20,8 +20,8 @@
 #include "store/redis/ngx_chat_redis_client.h"
 
 #define NGX_CHAT_REDIS_ARGS 16
-#define NGX_CHAT_REDIS_REPLAY 5000 /* ms */
-#define NGX_CHAT_REDIS_REPLAY_BYTES (4 * 1024 * 1024)
+#define NGX_CHAT_REDIS_RESEND 5000 /* ms */
+#define NGX_CHAT_REDIS_RESEND_BYTES (4 * 1024 * 1024)
 #define NGX_CHAT_REDIS_FIRST_RETRY 10 /* ms */
 #define NGX_CHAT_REDIS_LAST_RETRY 300
 #define NGX_CHAT_REDIS_LOST_RETRY 100 /* after a short connection, at most */
@@ -396,7 +396,7 @@ unsend(ngx_chat_redis_client_t *client)
 
 
 /*
- * The replay buffer. Redis acknowledges writes that its replicas do not have
+ * The resend buffer. Redis acknowledges writes that its replicas do not have
  * yet: those of the last seconds are kept for the next master.
  */
 
@@ -406,12 +406,12 @@ expire_copies(ngx_chat_redis_client_t *client)
 {
     ngx_chat_redis_cmd_t *cmd;
 
-    while ((cmd = ngx_chat_redis_next(&client->replay, NULL)) != NULL
-           && (client->replay_bytes > NGX_CHAT_REDIS_REPLAY_BYTES
-               || ngx_current_msec - cmd->queued > NGX_CHAT_REDIS_REPLAY))
+    while ((cmd = ngx_chat_redis_next(&client->resend, NULL)) != NULL
+           && (client->resend_bytes > NGX_CHAT_REDIS_RESEND_BYTES
+               || ngx_current_msec - cmd->queued > NGX_CHAT_REDIS_RESEND))
     {
         ngx_queue_remove(&cmd->queue);
-        client->replay_bytes -= cmd->bytes;
+        client->resend_bytes -= cmd->bytes;
         ngx_chat_redis_cmd_free(cmd);
     }
 }
@@ -450,9 +450,9 @@ is_lost_claim(const ngx_chat_redis_cmd_t *cmd, size_t arg,
 }
 
 
-/* Copies a command that has its reply to the replay buffer. */
+/* Copies a command that has its reply to the resend buffer. */
 static void
-replay_add(ngx_chat_redis_client_t *client, const ngx_chat_redis_cmd_t *cmd,
+resend_add(ngx_chat_redis_client_t *client, const ngx_chat_redis_cmd_t *cmd,
            const redisReply *reply)
 {
     size_t                i;
@@ -462,7 +462,7 @@ replay_add(ngx_chat_redis_client_t *client, const ngx_chat_redis_cmd_t *cmd,
 
     /* logs leave half of the room to facts */
     if (cmd->is_log
-        && client->replay_bytes + cmd->bytes > NGX_CHAT_REDIS_REPLAY_BYTES / 2)
+        && client->resend_bytes + cmd->bytes > NGX_CHAT_REDIS_RESEND_BYTES / 2)
     {
         return;
     }
@@ -485,25 +485,25 @@ replay_add(ngx_chat_redis_client_t *client, const ngx_chat_redis_cmd_t *cmd,
 
     copy->slot = cmd->slot;
     copy->is_keyed = cmd->is_keyed;
-    copy->is_replayable = 1;
+    copy->is_resendable = 1;
     copy->queued = ngx_current_msec;
-    ngx_queue_insert_tail(&client->replay, &copy->queue);
-    client->replay_bytes += copy->bytes;
+    ngx_queue_insert_tail(&client->resend, &copy->queue);
+    client->resend_bytes += copy->bytes;
     expire_copies(client);
 }
 
 
 void
-ngx_chat_redis_replay(ngx_chat_redis_client_t *client)
+ngx_chat_redis_resend(ngx_chat_redis_client_t *client)
 {
-    if (!ngx_queue_empty(&client->replay)) {
+    if (!ngx_queue_empty(&client->resend)) {
         /* the copies come first, then the commands */
-        ngx_queue_add(&client->replay, &client->cmds);
+        ngx_queue_add(&client->resend, &client->cmds);
         ngx_queue_init(&client->cmds);
-        ngx_queue_add(&client->cmds, &client->replay);
-        ngx_queue_init(&client->replay);
-        client->bytes += client->replay_bytes;
-        client->replay_bytes = 0;
+        ngx_queue_add(&client->cmds, &client->resend);
+        ngx_queue_init(&client->resend);
+        client->bytes += client->resend_bytes;
+        client->resend_bytes = 0;
     }
 }
 
@@ -674,7 +674,7 @@ ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
     unsend(client);
 
     if (client->conn.host != host) {
-        ngx_chat_redis_replay(client);
+        ngx_chat_redis_resend(client);
         client->conn.host = host;
     }
 
@@ -769,10 +769,10 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
         return;
     }
 
-    if (cmd->is_replayable && (client->locate || client->redirect)
+    if (cmd->is_resendable && (client->locate || client->redirect)
         && reply->type != REDIS_REPLY_ERROR)
     {
-        replay_add(client, cmd, reply);
+        resend_add(client, cmd, reply);
     }
 
     client->replied = ngx_current_msec;
@@ -812,7 +812,7 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
     }
 
     ngx_queue_init(&client->cmds);
-    ngx_queue_init(&client->replay);
+    ngx_queue_init(&client->resend);
     ngx_chat_redis_event(&client->deadline, on_deadline, client, log);
     ngx_chat_redis_event(&client->retry, on_retry, client, log);
     ngx_chat_redis_event(&client->give_up, on_give_up, client, log);
@@ -843,7 +843,7 @@ ngx_chat_redis_client_close(ngx_chat_redis_client_t *client)
     }
 
     ngx_chat_redis_conn_close(&client->conn);
-    ngx_chat_redis_replay(client);
+    ngx_chat_redis_resend(client);
 
     while ((cmd = ngx_chat_redis_next(&client->cmds, NULL)) != NULL) {
         ngx_chat_redis_remove(client, cmd);

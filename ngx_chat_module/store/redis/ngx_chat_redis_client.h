@@ -50,7 +50,7 @@ struct ngx_chat_redis_cmd_s {
     unsigned                 is_asking : 1; /* goes behind an ASKING */
     unsigned                 is_sent : 1;
     unsigned                 is_setup : 1; /* sent before all others */
-    unsigned is_replayable : 1; /* what it writes must survive a failover */
+    unsigned is_resendable : 1; /* what it writes must survive a failover */
     unsigned is_log : 1;      /* has half the room of facts; op has patience */
     unsigned is_reloaded : 1; /* its script was loaded once more */
 };
@@ -62,8 +62,8 @@ struct ngx_chat_redis_client_s {
     ngx_queue_t           cmds;   /* in order, the sent ones first */
     size_t                bytes;  /* of these */
     ngx_uint_t            setups; /* of these, setup commands */
-    ngx_queue_t           replay; /* copies of commands with a reply */
-    size_t                replay_bytes;
+    ngx_queue_t           resend; /* copies of commands with a reply */
+    size_t                resend_bytes;
 
     ngx_event_t deadline; /* the next one of a command */
     ngx_event_t retry;    /* to connect again */
@@ -115,7 +115,7 @@ void ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
 
 /*
  * Connects to the server at this host instead. If it is another host, the
- * replay buffer is sent first.
+ * resend buffer is sent first.
  */
 void ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
                                 const ngx_chat_redis_host_t *host);
@@ -184,7 +184,7 @@ void ngx_chat_redis_remove(ngx_chat_redis_client_t *client,
 /* Sends the unsent commands; of a connection in setup, setup commands only. */
 void ngx_chat_redis_flush(ngx_event_t *ev);
 
-/* Moves the replay buffer before all commands, of which none is sent. */
-void ngx_chat_redis_replay(ngx_chat_redis_client_t *client);
+/* Moves the resend buffer before all commands, of which none is sent. */
+void ngx_chat_redis_resend(ngx_chat_redis_client_t *client);
 
 #endif /* NGX_CHAT_REDIS_CLIENT_H */

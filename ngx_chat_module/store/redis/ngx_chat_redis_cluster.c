@@ -539,7 +539,7 @@ move_commands(ngx_chat_redis_cluster_t *cluster)
         if (node->slots == 0 && node->old_slots != 0
             && node->client.state != CHAT_STORE_UP)
         {
-            ngx_chat_redis_replay(&node->client);
+            ngx_chat_redis_resend(&node->client);
             cluster->failed_over = 1;
         }
 

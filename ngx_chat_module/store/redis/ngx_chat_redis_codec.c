@@ -319,7 +319,7 @@ redis_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
         return;
     }
 
-    cmd->is_replayable = n > 0;
+    cmd->is_resendable = n > 0;
     add_facts(cmd, facts, n);
     add_facts(cmd, &redis->base.wait, watch != NULL);
     submit(redis, cmd, op);
@@ -688,7 +688,7 @@ redis_append(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     }
 
     cmd = call(redis, NGX_CHAT_REDIS_APPEND, on_append);
-    cmd->is_replayable = 1;
+    cmd->is_resendable = 1;
     cmd->is_log = 1;
     ngx_chat_redis_cmd_puts(cmd, "3");
     add_key(cmd, key, "");
