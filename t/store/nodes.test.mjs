@@ -153,11 +153,11 @@ live('a node stops while it holds a request', async (t) => {
 });
 
 live('s51 s103: the claimant is killed: a held request claims', async (t) => {
-  await Promise.all(keys.flatMap((key) => [['silent', '20s'],
+  await Promise.all(keys.flatMap((key) => [['silent', '10m'],
     ['early', '50ms']].map(([name, grace]) =>
     t.test(`${key}, held requests: ${name}`, async (t2) => {
       const scene = await nodesStage(t2, key,
-        { hold: `20s grace=${grace}`, location: say.pid });
+        { hold: `10m grace=${grace}`, location: say.pid });
       const [here, there] = scene.nodes;
       const batch = new Batch(scene, 3);
       await batch.ask();
