@@ -351,12 +351,13 @@ chat_json_hex4(const unsigned char *p)
 static size_t
 chat_json_decode(chat_str_t *s, unsigned char out[4])
 {
-    size_t      used = 2;
-    uint32_t    ch, low;
-    const char *at;
+    size_t   used = 2;
+    uint32_t ch, low;
 
-    static const char letters[] = "bfnrt";
-    static const char meanings[] = "\b\f\n\r\t";
+    static const unsigned char letters[256] = {
+        ['"'] = '"',  ['\\'] = '\\', ['/'] = '/',  ['b'] = '\b',
+        ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t',
+    };
 
     if (s->data[0] != '\\' || s->len < 2) {
         out[0] = s->data[0];
@@ -364,12 +365,9 @@ chat_json_decode(chat_str_t *s, unsigned char out[4])
         return 1;
     }
 
-    at = memchr(letters, s->data[1], sizeof(letters) - 1);
+    ch = letters[s->data[1]];
 
-    if (at != NULL) {
-        ch = (unsigned char) meanings[at - letters];
-
-    } else if (s->data[1] == 'u' && s->len >= 6) {
+    if (ch == 0) {
         ch = chat_json_hex4(s->data + 2);
         used = 6;
 
@@ -386,9 +384,6 @@ chat_json_decode(chat_str_t *s, unsigned char out[4])
                 ch = 0xfffd;
             }
         }
-
-    } else {
-        ch = s->data[1];
     }
 
     *s = chat_str(s->data + used, s->len - used);

@@ -27,8 +27,8 @@ chat_forms_init(chat_forms_t *forms, const chat_dialect_t *dialect,
 /* What a frame has for the reader. */
 typedef struct {
     chat_str_t piece;  /* between its quotes, escaped as it is */
-    chat_str_t number; /* empty: none */
     unsigned   has;    /* the piece: see chat_json_string_end() */
+    chat_str_t number; /* empty: none */
 } chat_form_values_t;
 
 
@@ -49,8 +49,33 @@ index_end(const unsigned char *p, const unsigned char *end)
 }
 
 
-/* The end of the value at p, which takes a hole; NULL: it does not fit. */
+/* The end of strings and numbers with commas; NULL: there is another value. */
 static const unsigned char *
+list_end(const unsigned char *p, const unsigned char *end)
+{
+    unsigned has;
+
+    for (;; p++) {
+        while (p < end && *p == ' ') {
+            p++;
+        }
+
+        if (p < end && *p == '"') {
+            p = chat_json_string_end(p + 1, end, &has);
+            p += p != NULL && p < end;
+        } else {
+            p = chat_json_number_end(p, end);
+        }
+
+        if (p == NULL || p == end || *p != ',') {
+            return p;
+        }
+    }
+}
+
+
+/* The end of the value at p, which takes a hole; NULL: it does not fit. */
+static inline const unsigned char *
 value_end(chat_form_e type, const unsigned char *p, const unsigned char *end,
           chat_form_values_t *values)
 {
@@ -59,15 +84,19 @@ value_end(chat_form_e type, const unsigned char *p, const unsigned char *end,
 
     switch (type) {
     case CHAT_FORM_STRING:
-        return chat_json_string_end(p, end, &has);
+    case CHAT_FORM_PIECE:
+        p = chat_json_string_end(p, end, &has);
+        if (type == CHAT_FORM_PIECE && p != NULL) {
+            values->piece = chat_str(start, (size_t) (p - start));
+            values->has = has;
+        }
+        return p;
 
     case CHAT_FORM_NUMBER:
         return chat_json_number_end(p, end);
 
-    case CHAT_FORM_PIECE:
-        p = chat_json_string_end(p, end, &values->has);
-        values->piece = chat_str(start, p ? (size_t) (p - start) : 0);
-        return p;
+    case CHAT_FORM_LIST:
+        return list_end(p, end);
 
     default:
         p = index_end(p, end);
@@ -77,35 +106,64 @@ value_end(chat_form_e type, const unsigned char *p, const unsigned char *end,
 }
 
 
-/* Length of the frame of this form that input begins with, or 0. */
-static size_t
-match(const chat_form_t *form, chat_str_t input, chat_form_values_t *values)
+/* Behind these bytes of the form at p; NULL: there are others. */
+static const unsigned char *
+bytes_end(const chat_form_t *form, size_t from, size_t to,
+          const unsigned char *p, const unsigned char *end)
 {
-    size_t                   len, from = 0;
-    const unsigned char     *p = input.data, *end = p + input.len;
-    const chat_form_value_t *hole = form->holes, *over = hole + form->nholes;
+    return to - from <= (size_t) (end - p)
+                   && memcmp(form->bytes + from, p, to - from) == 0
+               ? p + (to - from)
+               : NULL;
+}
 
+
+/*
+ * Reads the frames of this form that input begins with, *frames at most; sets
+ * their number, ends and values, which have room for one more. Returns their
+ * length. What stands behind the last hole is compared in one go with what
+ * begins the next frame.
+ */
+static size_t
+match(chat_forms_t *forms, const chat_form_t *form, chat_str_t input,
+      chat_form_values_t *values, size_t *frames)
+{
+    size_t                   from = form->len, n = 0, most = *frames, len = 0;
+    const unsigned char     *last, *p, *end = input.data + input.len;
+    const chat_form_value_t *hole = form->holes, *over = hole + form->nholes;
+    size_t                   head = hole != over ? hole->at.start : from;
+
+    p = bytes_end(form, 0, head, input.data, end);
     memset(values, 0, sizeof(*values));
 
-    for (/* void */; /* void */; hole++) {
-        len = (hole == over ? form->len : hole->at.start) - from;
-        if (len > (size_t) (end - p)
-            || memcmp(form->bytes + from, p, len) != 0) {
-            return 0;
+    while (p != NULL && n < most) {
+        if (hole != over) {
+            p = value_end(hole->type, p, end, &values[n]);
+            if (p == NULL) {
+                break;
+            }
+
+            from = hole++->at.end;
         }
 
-        p += len;
-        if (hole == over) {
-            return (size_t) (p - input.data);
+        if (hole != over) {
+            p = bytes_end(form, from, hole->at.start, p, end);
+            continue;
         }
 
-        p = value_end(hole->type, p, end, values);
-        if (p == NULL) {
-            return 0;
-        }
+        last = p;
+        hole = form->holes;
+        p = bytes_end(form, from, form->len + head, last, end);
 
-        from = hole->at.end;
+        if (p != NULL || bytes_end(form, from, form->len, last, end) != NULL) {
+            len = (size_t) (last - input.data) + form->len - from;
+            forms->ends[n++] = len;
+            memset(&values[n], 0, sizeof(*values));
+        }
     }
+
+    *frames = n;
+    return len;
 }
 
 
@@ -174,18 +232,14 @@ loosen(chat_form_t *form, chat_str_t input)
 
 /* The decoded pieces of n frames as one; without memory the calls fail. */
 static chat_str_t
-join(const chat_forms_t *forms, const chat_str_t *pieces, size_t n,
-     unsigned has)
+join(const chat_forms_t *forms, const chat_form_values_t *values, size_t n)
 {
     size_t         i, len = 0;
+    chat_str_t     piece;
     unsigned char *text, *p;
 
-    if (n == 1 && has == 0) {
-        return pieces[0];
-    }
-
     for (i = 0; i < n; i++) {
-        len += pieces[i].len;
+        len += values[i].piece.len;
     }
 
     text = chat_arena_alloc(forms->arena, len + CHAT_JSON_ROOM);
@@ -195,7 +249,14 @@ join(const chat_forms_t *forms, const chat_str_t *pieces, size_t n,
     }
 
     for (i = 0, p = text; i < n; i++) {
-        p = chat_json_unescape(pieces[i], p);
+        piece = values[i].piece;
+
+        if (values[i].has == 0 && piece.len != 0) {
+            memcpy(p, piece.data, piece.len);
+            p += piece.len;
+        } else {
+            p = chat_json_unescape(piece, p);
+        }
     }
 
     return chat_str(text, (size_t) (p - text));
@@ -227,33 +288,43 @@ say(const chat_forms_t *forms, const chat_form_t *form, chat_str_t text,
 }
 
 
-/* The form of the frame that input begins with, or NULL. */
-static const chat_form_t *
+/* As chat_forms_read(); sets the values and ends of the frames. */
+static size_t
 find(chat_forms_t *forms, chat_str_t input, chat_form_values_t *values,
-     size_t *len)
+     size_t *frames)
 {
-    size_t i, which;
+    int          ended;
+    size_t       i, len, most = *frames;
+    chat_count_t count = { 0 };
 
     /* the one that matched last, then those behind it */
     for (i = 0; i < forms->count; i++) {
-        which = (forms->last + i) % forms->count;
-        *len = match(forms->list[which], input, values);
+        *frames = most;
+        len = match(forms, forms->list[forms->last], input, values, frames);
 
-        if (*len != 0) {
-            forms->last = which;
-            return forms->list[which];
+        if (len != 0) {
+            return len;
         }
+
+        if (i == 0) {
+            (void) chat_count_frame(&count, input, &ended);
+            if (!ended) {
+                return 0; /* the rest of it has not come yet */
+            }
+        }
+
+        forms->last = (forms->last + 1) % forms->count;
     }
 
     for (i = 0; i < forms->count; i++) {
         if (loosen(forms->list[i], input)) {
-            *len = match(forms->list[i], input, values);
+            *frames = most;
             forms->last = i;
-            return forms->list[i];
+            return match(forms, forms->list[i], input, values, frames);
         }
     }
 
-    return NULL;
+    return 0;
 }
 
 
@@ -261,35 +332,24 @@ size_t
 chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
                 chat_event_t *event, size_t *frames)
 {
-    size_t             n, len, most = *frames, last = 0;
-    unsigned           has = 0;
+    size_t             len;
     uint64_t           number = forms->reader->number;
-    chat_str_t         pieces[CHAT_FORM_RUN], raw = { NULL, 0 };
-    chat_form_values_t values = { 0 };
+    chat_str_t         text = { NULL, 0 };
     const chat_form_t *form;
+    chat_form_values_t values[CHAT_FORM_RUN + 1];
 
     input.len = input.len < max ? input.len : max;
-    form = find(forms, input, &values, &len);
+    len = find(forms, input, values, frames);
 
-    if (form == NULL) {
-        return 0;
+    if (len != 0) {
+        form = forms->list[forms->last];
+        text = form->call ? join(forms, values, *frames) : text;
+        (void) chat_str_number(values[*frames - 1].number, &number);
+        forms->reader->number = (uint32_t) number;
+        say(forms, form, text, event);
     }
 
-    for (n = 0; len != 0 && n < most; n++) {
-        raw = values.number;
-        has |= values.has;
-        pieces[n] = values.piece;
-        last += len;
-        forms->ends[n] = last;
-        len = match(form, chat_str(input.data + last, input.len - last),
-                    &values);
-    }
-
-    (void) chat_str_number(raw, &number);
-    forms->reader->number = (uint32_t) number;
-    say(forms, form, join(forms, pieces, form->call ? n : 1, has), event);
-    *frames = n;
-    return last;
+    return len;
 }
 
 
@@ -301,7 +361,7 @@ static int
 add_values(chat_form_t *form, const chat_json_t *node, uint32_t offset,
            const chat_json_t *piece, const chat_json_t *number)
 {
-    int                quotes = node->type == CHAT_JSON_STRING;
+    int                ends = node->type != CHAT_JSON_NUMBER;
     chat_form_value_t  value;
     const chat_json_t *child;
 
@@ -315,7 +375,8 @@ add_values(chat_form_t *form, const chat_json_t *node, uint32_t offset,
         return !node->read;
     }
 
-    if ((node->type != CHAT_JSON_STRING && node->type != CHAT_JSON_NUMBER)
+    if ((node->type != CHAT_JSON_STRING && node->type != CHAT_JSON_NUMBER
+         && !node->opaque)
         || (node->read && node != piece && node != number))
     {
         return 1;
@@ -325,11 +386,13 @@ add_values(chat_form_t *form, const chat_json_t *node, uint32_t offset,
         return 0;
     }
 
-    value.at.start = offset + node->start + quotes;
-    value.at.end = offset + node->end - quotes;
-    value.type = quotes ? CHAT_FORM_STRING : CHAT_FORM_NUMBER;
+    value.at.start = offset + node->start + ends;
+    value.at.end = offset + node->end - ends;
+    value.type = node->opaque ? CHAT_FORM_LIST
+                 : ends       ? CHAT_FORM_STRING
+                              : CHAT_FORM_NUMBER;
 
-    if (node == piece || (node == number && !quotes)) {
+    if (node == piece || (node == number && !ends)) {
         value.type = node == piece ? CHAT_FORM_PIECE : CHAT_FORM_INDEX;
         form->holes[form->nholes++] = value;
     } else {
@@ -411,6 +474,7 @@ chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame)
     {
         form->len = frame->raw.len;
         memcpy(form->bytes, frame->raw.data, form->len);
+        memcpy(form->bytes + form->len, frame->raw.data, form->len);
         forms->last = forms->next;
         forms->next = (forms->next + 1) % CHAT_FORMS;
         forms->count += forms->count < CHAT_FORMS;

@@ -19,18 +19,19 @@
 #include "dialect/chat_dialect.h"
 
 #define CHAT_FORMS 8
-#define CHAT_FORM_VALUES 24
+#define CHAT_FORM_VALUES 32
 #define CHAT_FORM_BYTES 1024
 #define CHAT_FORM_RUN 64
 
 typedef enum {
     CHAT_FORM_STRING, /* any string */
     CHAT_FORM_NUMBER, /* any number */
+    CHAT_FORM_LIST,   /* strings and numbers, one at least */
     CHAT_FORM_PIECE,  /* the string that adds to a call's arguments */
     CHAT_FORM_INDEX   /* the sequence number, in digits */
 } chat_form_e;
 
-/* A value that may differ; of a string without its quotes. */
+/* A value that may differ; without its quotes or brackets. */
 typedef struct {
     chat_span_t at;
     chat_form_e type;
@@ -44,7 +45,8 @@ typedef struct {
     chat_form_value_t   holes[CHAT_FORM_VALUES]; /* in order */
     chat_form_value_t   same[CHAT_FORM_VALUES];  /* that did not differ so far;
                                                    a hole later */
-    unsigned char       bytes[CHAT_FORM_BYTES];  /* of the learnt frame */
+    /* of the learnt frame, twice */
+    unsigned char bytes[2 * CHAT_FORM_BYTES];
 } chat_form_t;
 
 typedef struct {

@@ -29,6 +29,8 @@
           ",\"function\":{\"arguments\":"      \
           "\"" args "\"}}]}",                  \
           "null")
+#define LOGPROBS(bytes) \
+    ",\"logprobs\":[{\"token\":\"x\",\"logprob\":-1,\"bytes\":[" bytes "]}]"
 #define UI(type, more) "data: {\"type\":\"" type "\"" more "}\n\n"
 #define UI_CALL(type, id, more) \
     UI(type, ",\"toolCallId\":\"" id "\",\"toolName\":\"f\"" more)
@@ -160,6 +162,8 @@ static const char *const parts[][PARTS] = {
         RESP("done", "2", "{\"type\":\"message\"}"),
         "data: [DONE]\n\n",
         ": c\n\n",
+        UI("response.output_text.delta", LOGPROBS("120")),
+        UI("response.output_text.delta", LOGPROBS("195, \"\\u00e9\"")),
     },
     {
         CHUNK("{\"content\":\"x\"}", "null"),
@@ -186,6 +190,8 @@ static const char *const parts[][PARTS] = {
         "\"arguments\":\"{}\"}}",
         ",",
         "]}}]}\n\n",
+        CHUNK("{\"content\":\"x\"}" LOGPROBS("120"), "null"),
+        CHUNK("{\"content\":\"y\"}" LOGPROBS("195,169"), "null"),
     },
     {
         UI("message_start", ",\"message\":{\"id\":\"m\"}"),

@@ -202,6 +202,60 @@ other_frames_have_not_the_form(void **state)
 }
 
 
+#define LIST(values) "data: {\"list\":[" values "],\"x\":[{\"y\":1}]}\n\n"
+
+static void
+a_list_may_have_any_strings_and_numbers(void **state)
+{
+    static const char *const lists[] = {
+        LIST("84,\"h\""),   LIST("1"),
+        LIST("\"\""),       LIST("1,22, -0.5e3,\"\\u00e9\""),
+        LIST(" 1,  \"]\""), LIST("\"\\\",\\\"\",2"),
+    };
+    static const char *const others[] = {
+        LIST(""),
+        LIST("null"),
+        LIST("1,true"),
+        LIST("[1]"),
+        LIST("{}"),
+        LIST("1,"),
+        LIST(",1"),
+        LIST("1 2"),
+        LIST("01"),
+        LIST("1,\"a"),
+        LIST("\"\\x\""),
+        LIST("\"\t\""),
+        LIST("1\n,2"),
+        LIST("1 "),
+        "data: {\"list\":[1",
+        "data: {\"list\":[1,",
+        "data: {\"list\":[\"a",
+        "data: {\"list\":[\"a\"",
+        "data: {\"list\":[",
+    };
+    size_t i;
+    run_t  run;
+
+    run_open(&run);
+    learn(&run, lists[0]);
+
+    for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        assert_int_equal(formed(&run, lists[i], 1000), strlen(lists[i]));
+    }
+    for (i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (formed(&run, others[i], 1000) != 0) {
+            fail_msg("%s", others[i]);
+        }
+    }
+
+    /* one that the reader looked at as a whole */
+    learn(&run, "data: {\"all\":[1,2]}\n\n");
+    assert_int_equal(formed(&run, "data: {\"all\":[1,3]}\n\n", 1000), 0);
+
+    chat_arena_destroy(run.arena);
+}
+
+
 static void
 a_piece_is_decoded_and_the_number_is_kept(void **state)
 {
@@ -416,6 +470,7 @@ main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(unread_values_may_be_any_of_their_type),
         cmocka_unit_test(other_frames_have_not_the_form),
+        cmocka_unit_test(a_list_may_have_any_strings_and_numbers),
         cmocka_unit_test(a_piece_is_decoded_and_the_number_is_kept),
         cmocka_unit_test(a_run_of_frames_is_read_up_to_the_limit),
         cmocka_unit_test(the_pieces_of_a_run_are_one_text),
