@@ -2,8 +2,9 @@
  * memory.mjs: what a held request, a follower, an open batch and a recorded
  * megabyte take.
  *
- * A worker's memory is what it has resident; the zone's and Redis's are what
- * they report as used.
+ * A worker's memory is what it has resident, without the pages of the zone,
+ * which belong to all workers. The zone's and Redis's are what they report as
+ * used.
  */
 import { dialects } from '../../t/lib/dialects.mjs';
 import { until } from '../../t/lib/harness.mjs';
@@ -20,15 +21,16 @@ const lines = 'chat_hold 10m grace=10m; chat_limits held=8192 calls=1024;';
 
 const status = async (it) =>
   JSON.parse(await get(it.port, '/status').text());
+const own = (it) => it.memory(it.workers()[0], 'RssAnon');
 const used = async (it) => (await status(it)).store.zone_used;
 
 /* Bytes by which a worker grows while n clients wait, or follow. */
 async function growth(bench, it, file, n, condition) {
-  const before = it.memory();
+  const before = own(it);
   const { child } = clients(bench, it.port, file, { connections: n,
     ramp: 100 });
   await until(() => condition(n), 30000, `${n} clients`);
-  const grown = (it.memory() - before) / n;
+  const grown = (own(it) - before) / n;
   child.kill();
   await until(() => condition(0), 30000, 'their end');
   return grown;

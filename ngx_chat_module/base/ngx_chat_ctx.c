@@ -102,7 +102,6 @@ destroy(void *data)
     chat_arena_destroy(ctx->body.arena);
     chat_arena_destroy(ctx->barrier.look);
     chat_arena_destroy(ctx->kept);
-    ngx_free(ctx);
 }
 
 
@@ -119,8 +118,8 @@ ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
         return NULL;
     }
 
-    /* in the pool it would cost a waiting request one more block */
-    ctx = ngx_calloc(sizeof(*ctx), r->connection->log);
+    /* usually it fits behind what NGINX has in the pool's second block */
+    ctx = ngx_pcalloc(r->pool, sizeof(*ctx));
     if (ctx == NULL) {
         return NULL;
     }

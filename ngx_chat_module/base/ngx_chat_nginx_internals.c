@@ -16,7 +16,7 @@ ngx_chat_nginx_one_buffer(ngx_http_request_t *r)
 {
     off_t                     len = r->headers_in.content_length_n, rest;
     size_t                    size;
-    ngx_buf_t                *own = r->header_in;
+    ngx_buf_t                *b, *own = r->header_in;
     ngx_http_core_loc_conf_t *clcf;
 
     clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
@@ -30,14 +30,21 @@ ngx_chat_nginx_one_buffer(ngx_http_request_t *r)
         return own;
     }
 
-    r->header_in = ngx_create_temp_buf(r->pool, (size_t) len);
-    if (r->header_in == NULL) {
-        r->header_in = own;
+    b = ngx_calloc_buf(r->pool);
+    if (b == NULL) {
         return NULL;
     }
 
-    r->header_in->last =
-        ngx_cpymem(r->header_in->last, own->pos, (size_t) (len - rest));
+    b->start = ngx_pmemalign(r->pool, (size_t) len, NGX_ALIGNMENT);
+    if (b->start == NULL) {
+        return NULL;
+    }
+
+    b->temporary = 1;
+    b->pos = b->start;
+    b->last = ngx_cpymem(b->pos, own->pos, (size_t) (len - rest));
+    b->end = b->start + len;
+    r->header_in = b;
     own->pos = own->last;
     return own;
 }

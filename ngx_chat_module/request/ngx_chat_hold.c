@@ -30,7 +30,7 @@
 #define NGX_CHAT_WATCH_EXIT 500
 #define NGX_CHAT_HOLD_ASKING 20 /* ms: the store will have answered */
 #define NGX_CHAT_QUOTA_SHARE 4
-#define NGX_CHAT_QUOTA_HOLD (12 * 1024) /* bytes, beside the body */
+#define NGX_CHAT_QUOTA_HOLD (11 * 1024) /* bytes that any one takes */
 
 struct ngx_chat_group_s {
     ngx_rbtree_node_t  node; /* key: the beginning of the batch's name */
@@ -84,6 +84,22 @@ set_used(ngx_chat_quota_t *quota, ngx_chat_holder_t *holder, size_t count,
 }
 
 
+/* What the request takes while it waits. */
+static size_t
+weight_of(ngx_chat_ctx_t *ctx)
+{
+    size_t       weight = ctx->body.text.len + NGX_CHAT_QUOTA_HOLD;
+    ngx_chain_t *cl = ctx->request->http_connection->busy;
+
+    /* the buffers of a long header */
+    for (; cl != NULL; cl = cl->next) {
+        weight += (size_t) (cl->buf->end - cl->buf->start);
+    }
+
+    return weight + chat_arena_used(ctx->kept);
+}
+
+
 static void
 enter_quota(ngx_chat_ctx_t *ctx)
 {
@@ -103,7 +119,7 @@ enter_quota(ngx_chat_ctx_t *ctx)
     }
 
     ctx->wait.counted = 1;
-    ctx->wait.weight = ctx->body.text.len + NGX_CHAT_QUOTA_HOLD;
+    ctx->wait.weight = weight_of(ctx);
     ngx_queue_insert_tail(&holder->holds, &ctx->wait.tenant);
     set_used(quota, holder, holder->count.used + 1,
              holder->bytes.used + ctx->wait.weight);
@@ -161,7 +177,7 @@ oldest_of_largest(ngx_chat_ctx_t *ctx, ngx_chat_shares_t *shares,
 static ngx_int_t
 find_room(ngx_chat_ctx_t *ctx, chat_reason_e *limit, ngx_chat_ctx_t **oldest)
 {
-    size_t             weight = ctx->body.text.len + NGX_CHAT_QUOTA_HOLD;
+    size_t             weight = weight_of(ctx);
     size_t             count = (size_t) ctx->conf->max_held;
     size_t             bytes = ctx->conf->max_held_bytes;
     ngx_chat_quota_t  *quota = ctx->worker->quota;

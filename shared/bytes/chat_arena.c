@@ -152,8 +152,9 @@ chat_arena_take(chat_arena_t *arena, size_t size)
     block = arena->current;
 
     if (size > block->size - block->used) {
-        next = block->size < CHAT_ARENA_LARGEST ? 2 * block->size
-                                                : CHAT_ARENA_LARGEST;
+        next = arena->used < CHAT_ARENA_FIRST     ? CHAT_ARENA_FIRST
+               : arena->used < CHAT_ARENA_LARGEST ? arena->used
+                                                  : CHAT_ARENA_LARGEST;
         block = chat_block_create(block, size > next ? size : next);
         if (block == NULL) {
             return NULL;

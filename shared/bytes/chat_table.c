@@ -9,7 +9,7 @@
 #include "bytes/chat_table.h"
 #include "bytes/chat_word.h"
 
-#define CHAT_TABLE_FIRST 16 /* buckets */
+#define CHAT_TABLE_FIRST 4 /* buckets */
 
 static uint64_t chat_table_key[2];
 

@@ -24,8 +24,7 @@ chat_gate_results(chat_question_t *q, const chat_batch_t *batch)
     const chat_question_member_t *own;
     const chat_member_t          *member;
 
-    list =
-        chat_arena_alloc(q->arena, (q->nmembers + stored + 1) * sizeof(*list));
+    list = chat_arena_alloc(q->arena, (q->nmembers + stored) * sizeof(*list));
     if (list == NULL) {
         return chat_str(NULL, 0);
     }
@@ -226,8 +225,7 @@ chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
     chat_table_entry_t     *entry;
 
     chat_table_init(&q->index, q->arena);
-    q->members =
-        chat_arena_alloc(q->arena, (step->count + 1) * sizeof(*q->members));
+    q->members = chat_arena_alloc(q->arena, step->count * sizeof(*q->members));
     if (q->members == NULL) {
         return CHAT_ERROR;
     }

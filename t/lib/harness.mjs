@@ -282,10 +282,10 @@ class Nginx {
       .filter(Boolean).map(Number) : [];
   }
 
-  /* Resident memory of a worker in bytes. */
-  memory(pid = this.workers()[0]) {
+  /* Resident memory of a worker in bytes; part: a field of its status. */
+  memory(pid = this.workers()[0], part = 'VmRSS') {
     const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-    return Number(/VmRSS:\s+(\d+)/.exec(status)[1]) * 1024;
+    return Number(new RegExp(`${part}:\\s+(\\d+)`).exec(status)[1]) * 1024;
   }
 
   /* Every worker is connected to its store. */

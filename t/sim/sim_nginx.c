@@ -435,8 +435,9 @@ ngx_strncasecmp(u_char *s1, u_char *s2, size_t n)
 void
 sim_request_open(sim_request_t *request)
 {
-    static void        *confs[1];
-    ngx_http_request_t *r = &request->r;
+    static void                 *confs[1];
+    ngx_http_request_t          *r = &request->r;
+    static ngx_http_connection_t http_connection;
 
     request->log.data = &request->log_ctx;
     request->connection.log = &request->log;
@@ -454,6 +455,7 @@ sim_request_open(sim_request_t *request)
 
     confs[0] = &sim.conf;
     r->connection = &request->connection;
+    r->http_connection = &http_connection;
     r->main = r;
     r->count = 1;
     r->ctx = request->contexts;
