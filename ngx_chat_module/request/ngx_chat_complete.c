@@ -164,21 +164,28 @@ merge_body(ngx_chat_ctx_t *ctx)
     ngx_buf_t          *b;
     chat_buf_t          out = { 0 };
     ngx_chain_t        *cl;
+    ngx_pool_cleanup_t *cln;
     ngx_http_request_t *r = ctx->request;
 
     rc = chat_merge(ctx->dialect, &ctx->body.doc, &ctx->body.rq,
                     &ctx->body.results, &out);
 
-    b = rc == CHAT_OK ? ngx_create_temp_buf(r->pool, out.len) : NULL;
+    b = ngx_calloc_buf(r->pool);
     cl = ngx_alloc_chain_link(r->pool);
     p = ngx_pnalloc(r->pool, NGX_OFF_T_LEN);
+    cln = ngx_pool_cleanup_add(r->pool, 0);
 
-    if (b == NULL || cl == NULL || p == NULL) {
+    if (rc != CHAT_OK || b == NULL || cl == NULL || p == NULL || cln == NULL) {
         chat_buf_free(&out);
         return rc == CHAT_BAD ? NGX_DECLINED : NGX_ERROR;
     }
 
-    b->last = ngx_cpymem(b->last, out.data, out.len);
+    cln->handler = free;
+    cln->data = out.data;
+
+    b->start = b->pos = out.data;
+    b->end = b->last = out.data + out.len;
+    b->temporary = 1;
     b->last_buf = 1;
     ctx->body.merged = chat_str(b->pos, out.len);
     cl->buf = b;
@@ -195,7 +202,6 @@ merge_body(ngx_chat_ctx_t *ctx)
             ngx_sprintf(p, "%O", (off_t) out.len) - p;
     }
 
-    chat_buf_free(&out);
     ngx_chat_metrics_merged(ctx, ctx->body.results.count
                                      + ctx->body.results.ndecided);
     return ngx_chat_answer_inject(ctx);

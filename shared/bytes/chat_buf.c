@@ -36,7 +36,9 @@ chat_buf_reserve(chat_buf_t *buf, size_t len)
         return buf->data + buf->len;
     }
 
-    size = buf->size < CHAT_BUF_FIRST ? CHAT_BUF_FIRST : buf->size;
+    size = buf->size != 0         ? buf->size
+           : len > CHAT_BUF_FIRST ? len
+                                  : CHAT_BUF_FIRST;
 
     while (len > size - buf->len) {
         if (size > SIZE_MAX / 2) {

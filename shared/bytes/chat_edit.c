@@ -102,7 +102,7 @@ chat_edits_fit(const chat_edits_t *edits, size_t len)
 chat_rc_e
 chat_edits_apply(const chat_edits_t *edits, chat_str_t text, chat_buf_t *out)
 {
-    size_t             i, done = 0;
+    size_t             i, done = 0, len = text.len;
     const chat_edit_t *edit;
 
     if (edits->failed) {
@@ -117,6 +117,13 @@ chat_edits_apply(const chat_edits_t *edits, chat_str_t text, chat_buf_t *out)
     if (!chat_edits_fit(edits, text.len)) {
         return CHAT_BAD;
     }
+
+    for (i = 0; i < edits->count; i++) {
+        len += edits->items[i].text.len;
+    }
+
+    /* once: a body is long */
+    (void) chat_buf_reserve(out, len);
 
     for (i = 0; i < edits->count; i++) {
         edit = &edits->items[i];
