@@ -285,6 +285,13 @@ ngx_pnalloc(ngx_pool_t *pool, size_t size)
 
 
 void *
+ngx_pmemalign(ngx_pool_t *pool, size_t size, size_t alignment)
+{
+    return ngx_palloc(pool, size);
+}
+
+
+void *
 ngx_pcalloc(ngx_pool_t *pool, size_t size)
 {
     return memset(ngx_palloc(pool, size), 0, size);
