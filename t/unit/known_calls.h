@@ -231,6 +231,7 @@ known_anthropic(known_calls_t *known, chat_json_doc_t *doc)
 static inline void
 known_gemini(known_calls_t *known, chat_json_doc_t *doc)
 {
+    chat_str_t         path;
     known_call_t      *call;
     const chat_json_t *part, *function, *piece;
 
@@ -261,10 +262,8 @@ known_gemini(known_calls_t *known, chat_json_doc_t *doc)
         call->args.len -= call->args.len ? 2 : 0;
         if (call->args.len == 0) {
             chat_buf_puts(&call->args, "{\"");
-            chat_buf_puts(
-                &call->args,
-                (const char *) known_text(doc, piece, "jsonPath").data + 2);
-            call->args.len = 2 + known_text(doc, piece, "jsonPath").len - 2;
+            path = known_text(doc, piece, "jsonPath");
+            chat_buf_add(&call->args, chat_str(path.data + 2, path.len - 2));
             chat_buf_puts(&call->args, "\":\"");
         }
         chat_buf_add(&call->args, known_text(doc, piece, "stringValue"));
