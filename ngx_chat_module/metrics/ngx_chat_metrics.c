@@ -221,7 +221,7 @@ ngx_chat_metrics_count(ngx_chat_worker_t *worker, chat_count_e what,
 
 
 void
-ngx_chat_metrics_cut(ngx_chat_worker_t *worker, const char *reason)
+ngx_chat_metrics_break(ngx_chat_worker_t *worker, const char *reason)
 {
     worker->metrics->slot->metrics.breaks[chat_metrics_break(reason)]++;
 }
@@ -478,7 +478,7 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
 
     if (end == CHAT_END_INTERRUPTED && (ctx->follow == NULL || reason != NULL))
     {
-        ngx_chat_metrics_cut(ctx->worker, reason);
+        ngx_chat_metrics_break(ctx->worker, reason);
         put_event(ctx, CHAT_WHAT_INTERRUPTED, "%s",
                   chat_break_names[chat_metrics_break(reason)]);
     }

@@ -72,7 +72,7 @@ uint64_t ngx_chat_metrics_clock(void);
 
 void ngx_chat_metrics_count(ngx_chat_worker_t *worker, chat_count_e what,
                             uint64_t n);
-void ngx_chat_metrics_cut(ngx_chat_worker_t *worker, const char *reason);
+void ngx_chat_metrics_break(ngx_chat_worker_t *worker, const char *reason);
 
 /*
  * Adds to the numbers of recorded streams, of their bytes, and of requests

@@ -30,7 +30,7 @@
 #define NGX_CHAT_WATCH_EXIT 500
 #define NGX_CHAT_HOLD_ASKING 20 /* ms: the store will have answered */
 #define NGX_CHAT_QUOTA_SHARE 4
-#define NGX_CHAT_QUOTA_HOLD (11 * 1024) /* bytes that any one takes */
+#define NGX_CHAT_QUOTA_HOLD (11 * 1024) /* bytes, of every hold */
 
 struct ngx_chat_group_s {
     ngx_rbtree_node_t  node; /* key: the beginning of the batch's name */
@@ -84,7 +84,7 @@ set_used(ngx_chat_quota_t *quota, ngx_chat_holder_t *holder, size_t count,
 }
 
 
-/* What the request takes while it waits. */
+/* The bytes that the request takes while it waits. */
 static size_t
 weight_of(ngx_chat_ctx_t *ctx)
 {

@@ -421,7 +421,7 @@ reply(ngx_chat_ctx_t *ctx)
     if (ctx->barrier.decision.verdict == CHAT_GATE_OUTCOME
         && ctx->barrier.decision.lost)
     {
-        ngx_chat_metrics_cut(ctx->worker, "producer_lost");
+        ngx_chat_metrics_break(ctx->worker, "producer_lost");
     }
 
     if (ctx->act.reply == CHAT_REPLY_EMPTY

@@ -62,7 +62,9 @@ list_end(const unsigned char *p, const unsigned char *end)
 
         if (p < end && *p == '"') {
             p = chat_json_string_end(p + 1, end, &has);
-            p += p != NULL && p < end;
+            if (p != NULL && p < end) {
+                p++;
+            }
         } else {
             p = chat_json_number_end(p, end);
         }
@@ -120,9 +122,9 @@ bytes_end(const chat_form_t *form, size_t from, size_t to,
 
 /*
  * Reads the frames of this form that input begins with, *frames at most; sets
- * their number, ends and values, which have room for one more. Returns their
- * length. What stands behind the last hole is compared in one go with what
- * begins the next frame.
+ * their number, ends and values (which have room for one frame more). Returns
+ * their length. What stands behind the last hole is compared in one go with
+ * what begins the next frame.
  */
 static size_t
 match(chat_forms_t *forms, const chat_form_t *form, chat_str_t input,
@@ -306,11 +308,11 @@ find(chat_forms_t *forms, chat_str_t input, chat_form_values_t *values,
             return len;
         }
 
-        if (i == 0) {
-            (void) chat_count_frame(&count, input, &ended);
-            if (!ended) {
-                return 0; /* the rest of it has not come yet */
-            }
+        if (i == 0
+            && (chat_count_frame(&count, input, &ended) > CHAT_FORM_LONG
+                || !ended))
+        {
+            return 0; /* costly to try, or the rest has not come yet */
         }
 
         forms->last = (forms->last + 1) % forms->count;

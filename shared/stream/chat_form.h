@@ -3,10 +3,11 @@
  *
  * A provider writes frame after frame in the same words. The core learns a
  * form from a frame that it has parsed and read. In a later frame of that form
- * the strings and numbers that the reader did not look at may differ, and so
- * may the piece of a call's arguments. All other bytes must be the same. Such
- * a frame has the same meaning: nothing, or the next piece of the same call.
- * It is valid JSON, too, so it is neither framed nor parsed nor read.
+ * the strings, the numbers and the lists of them that the reader did not look
+ * at may differ, and so may the piece of a call's arguments. All other bytes
+ * must be the same. Such a frame has the same meaning: nothing, or the next
+ * piece of the same call. It is valid JSON, too, so it is neither framed nor
+ * parsed nor read.
  *
  * Forms hold until a frame means anything else, as that may change what a
  * reader makes of later ones. Time is linear in the bytes.
@@ -22,6 +23,7 @@
 #define CHAT_FORM_VALUES 32
 #define CHAT_FORM_BYTES 1024
 #define CHAT_FORM_RUN 64
+#define CHAT_FORM_LONG 4096 /* a longer frame is compared with one form */
 
 typedef enum {
     CHAT_FORM_STRING, /* any string */
@@ -61,7 +63,7 @@ typedef struct {
     size_t                ends[CHAT_FORM_RUN]; /* of the frames just read */
 } chat_forms_t;
 
-/* All three must outlive the forms. */
+/* Begins without a form. What it is given must outlive the forms. */
 void chat_forms_init(chat_forms_t *forms, const chat_dialect_t *dialect,
                      chat_reader_t *reader, chat_arena_t *arena);
 

@@ -164,6 +164,7 @@ static const char *const parts[][PARTS] = {
         ": c\n\n",
         UI("response.output_text.delta", LOGPROBS("120")),
         UI("response.output_text.delta", LOGPROBS("195, \"\\u00e9\"")),
+        UI("response.output_text.delta", LOGPROBS("\"\\q\"")),
     },
     {
         CHUNK("{\"content\":\"x\"}", "null"),

@@ -666,7 +666,7 @@ ngx_chat_metrics_count(ngx_chat_worker_t *worker, chat_count_e what,
 
 
 void
-ngx_chat_metrics_cut(ngx_chat_worker_t *worker, const char *reason)
+ngx_chat_metrics_break(ngx_chat_worker_t *worker, const char *reason)
 {
 }
 

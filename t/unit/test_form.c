@@ -257,6 +257,36 @@ a_list_may_have_any_strings_and_numbers(void **state)
 
 
 static void
+a_long_frame_is_compared_with_the_last_form_only(void **state)
+{
+    size_t      i;
+    run_t       run;
+    const char *text;
+    chat_buf_t  frame = { 0 };
+
+    chat_buf_puts(&frame, "data: {\"list\":[1");
+    for (i = 0; i < CHAT_FORM_LONG; i++) {
+        chat_buf_puts(&frame, ",1");
+    }
+    chat_buf_puts(&frame, "],\"x\":[{\"y\":1}]}\n\n");
+    chat_buf_add(&frame, chat_str("", 1));
+    text = (const char *) frame.data;
+
+    run_open(&run);
+    learn(&run, LIST("1"));
+    learn(&run, "data: {\"seq\":1}\n\n");
+
+    assert_int_not_equal(formed(&run, LIST("2"), 1000), 0);
+    assert_int_equal(formed(&run, text, frame.len), frame.len - 1);
+    assert_int_not_equal(formed(&run, "data: {\"seq\":2}\n\n", 1000), 0);
+    assert_int_equal(formed(&run, text, frame.len), 0);
+
+    chat_buf_free(&frame);
+    chat_arena_destroy(run.arena);
+}
+
+
+static void
 a_piece_is_decoded_and_the_number_is_kept(void **state)
 {
     run_t run;
@@ -471,6 +501,7 @@ main(void)
         cmocka_unit_test(unread_values_may_be_any_of_their_type),
         cmocka_unit_test(other_frames_have_not_the_form),
         cmocka_unit_test(a_list_may_have_any_strings_and_numbers),
+        cmocka_unit_test(a_long_frame_is_compared_with_the_last_form_only),
         cmocka_unit_test(a_piece_is_decoded_and_the_number_is_kept),
         cmocka_unit_test(a_run_of_frames_is_read_up_to_the_limit),
         cmocka_unit_test(the_pieces_of_a_run_are_one_text),

@@ -175,7 +175,7 @@ void ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
 void ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t   *ctx,
                               ngx_chat_shm_batch_t *batch);
 
-/* Frees at most three expired batches; one is a recording. */
+/* Frees at most three expired batches. The caller holds the zone's mutex. */
 void ngx_chat_shm_facts_expire(ngx_chat_shm_ctx_t *ctx);
 
 /* Adds a copy of the fact to the reply; payload: with its payload. */
