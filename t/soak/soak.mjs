@@ -32,9 +32,18 @@ const stops = [];
 const context = { after: (stop) => stops.push(stop),
   diagnostic: (text) => console.log(text) };
 
+const gone = () => Object.assign(new Error('no worker'), { code: 'ESRCH' });
+
 /* Its own memory: what it has seen of the zone is in the store's figure. */
-const memory = (pid) => Number(/RssAnon:\s+(\d+)/.exec(
-  readFileSync(`/proc/${pid}/status`, 'utf8'))[1]);
+function memory(pid) {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const found = /RssAnon:\s+(\d+)/.exec(status);
+  if (!found) {
+    throw gone(); /* it has ended */
+  }
+  return Number(found[1]);
+}
+
 const descriptors = (pid) => readdirSync(`/proc/${pid}/fd`).length;
 
 async function storeKb(it) {
@@ -76,7 +85,7 @@ async function sample(it) {
   const { pid } = it.n;
   const workers = it.n.workers();
   if (!workers.length) {
-    throw Object.assign(new Error('no worker yet'), { code: 'ESRCH' });
+    throw gone();
   }
   return { pid, minute: (Date.now() - it.start) / 60000, batches: it.played,
     master: memory(pid), fds: descriptors(pid), worker: most(memory, workers),
