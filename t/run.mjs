@@ -36,7 +36,7 @@ const passes = {
 };
 
 /* After so many ms a file is killed: a test in it never ends. */
-const bound = 1800000;
+const bound = 900000;
 
 /* With more failed files than this the cause is not the load. */
 const mostRetried = 8;

@@ -72,6 +72,8 @@ uint64_t ngx_chat_metrics_clock(void);
 
 void ngx_chat_metrics_count(ngx_chat_worker_t *worker, chat_count_e what,
                             uint64_t n);
+
+/* Counts an interrupted answer; reason: as for chat_metrics_break(). */
 void ngx_chat_metrics_break(ngx_chat_worker_t *worker, const char *reason);
 
 /*

@@ -367,7 +367,7 @@ chat_json_decode(chat_str_t *s, unsigned char out[4])
 
     ch = letters[s->data[1]];
 
-    if (ch == 0) {
+    if (s->data[1] == 'u' && s->len >= 6) {
         ch = chat_json_hex4(s->data + 2);
         used = 6;
 
@@ -384,6 +384,9 @@ chat_json_decode(chat_str_t *s, unsigned char out[4])
                 ch = 0xfffd;
             }
         }
+
+    } else if (ch == 0) {
+        ch = s->data[1];
     }
 
     *s = chat_str(s->data + used, s->len - used);

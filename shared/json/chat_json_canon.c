@@ -17,11 +17,10 @@
 #include <float.h>
 #include <stdlib.h>
 
-#define CHAT_JSON_MEMBERS 16     /* that are sorted without a call */
-#define CHAT_JSON_FEW_MEMBERS 32 /* that need no allocation */
-#define CHAT_JSON_MOVES 8        /* times the text, see order_members() */
-#define CHAT_JSON_DIGITS 15      /* of an integer that is its own form */
-#define CHAT_JSON_INTEGER 1e15   /* the first with one more */
+#define CHAT_JSON_MEMBERS 16   /* that are sorted without a call */
+#define CHAT_JSON_MOVES 8      /* times the text, see order_members() */
+#define CHAT_JSON_DIGITS 15    /* of an integer that is its own form */
+#define CHAT_JSON_INTEGER 1e15 /* the first with one more */
 #define CHAT_JSON_EXPONENT (1LL << 40) /* no text has digits to make up for */
 
 /* A member in its canonical form, as out has it. */
@@ -37,10 +36,7 @@ typedef struct {
     const unsigned char *at; /* what was read ends here */
     chat_buf_t          *out;
     size_t               moves;   /* bytes that may yet be moved */
-    member_t            *members; /* of the objects that are read, so far */
-    size_t               count;
-    size_t               size;
-    member_t             few[CHAT_JSON_FEW_MEMBERS];
+    chat_buf_t           members; /* of the objects that are read, so far */
 } canon_t;
 
 static void canon_value(canon_t *canon);
@@ -164,43 +160,18 @@ canon_string(canon_t *canon)
 
 
 static void
-push_member(canon_t *canon, const member_t *member)
-{
-    member_t *grown, *old = canon->members;
-
-    if (canon->count == canon->size) {
-        grown = realloc(old == canon->few ? NULL : old,
-                        2 * canon->size * sizeof(*grown));
-        if (grown == NULL) {
-            canon->out->failed = 1;
-            return;
-        }
-
-        if (old == canon->few) {
-            memcpy(grown, old, sizeof(canon->few));
-        }
-
-        canon->members = grown;
-        canon->size *= 2;
-    }
-
-    canon->members[canon->count++] = *member;
-}
-
-
-static void
 canon_object(canon_t *canon)
 {
-    size_t      first = canon->count, from;
+    size_t      from, first = canon->members.len;
     member_t    member;
-    chat_buf_t *out = canon->out;
+    chat_buf_t *out = canon->out, *members = &canon->members;
 
     canon->at++;
     chat_buf_puts(out, "{");
     from = out->len;
 
     while (next_token(canon) != '}' && !out->failed) {
-        chat_buf_puts(out, canon->count != first ? "," : "");
+        chat_buf_puts(out, members->len != first ? "," : "");
         member.start = out->len;
         canon_string(canon);
         member.colon = out->len;
@@ -209,16 +180,17 @@ canon_object(canon_t *canon)
         canon_value(canon);
         member.end = out->len;
 
-        push_member(canon, &member);
+        chat_buf_add(members, chat_str(&member, sizeof(member)));
+        out->failed |= members->failed;
     }
 
     canon->at++;
-    if (!out->failed && canon->count != first) {
-        order_members(canon, from, canon->members + first,
-                      canon->count - first);
+    if (!out->failed && members->len != first) {
+        order_members(canon, from, (void *) (members->data + first),
+                      (members->len - first) / sizeof(member));
     }
 
-    canon->count = first;
+    members->len = first;
     chat_buf_puts(out, "}");
 }
 
@@ -366,25 +338,16 @@ canon_value(canon_t *canon)
 void
 chat_json_canon(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
 {
-    canon_t canon;
+    canon_t canon = { .doc = doc, .out = out };
 
     if (node == NULL || out->failed) {
         return;
     }
 
-    canon.doc = doc;
     canon.at = chat_json_raw(doc, node).data;
-    canon.out = out;
     canon.moves = (node->end - node->start) * (size_t) CHAT_JSON_MOVES;
-    canon.members = canon.few;
-    canon.count = 0;
-    canon.size = CHAT_JSON_FEW_MEMBERS;
-
     canon_value(&canon);
-
-    if (canon.members != canon.few) {
-        free(canon.members);
-    }
+    chat_buf_free(&canon.members);
 }
 
 

@@ -94,7 +94,7 @@ size_t      chat_metrics_dialects(void);
 size_t      chat_metrics_dialect(const char *name); /* NULL: none */
 const char *chat_metrics_dialect_name(size_t dialect);
 
-/* The cut of a reason of chat_stream_info(); NULL: reset. */
+/* How the answer of this chat_stream_info() reason broke off; NULL: reset. */
 chat_break_e chat_metrics_break(const char *reason);
 
 void chat_metrics_time(chat_metrics_t *metrics, chat_timing_e timing,

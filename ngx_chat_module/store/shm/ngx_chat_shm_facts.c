@@ -88,17 +88,25 @@ batch_link(ngx_chat_shm_t *sh, const chat_digest_t *name)
 }
 
 
+/* Frees the batch if it has expired. 0: it has not. */
+static ngx_uint_t
+expire_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
+{
+    if (batch->expires >= ngx_time() || is_watched(ctx, batch)) {
+        return 0;
+    }
+
+    delete_batch(ctx, batch);
+    return 1;
+}
+
+
 ngx_chat_shm_batch_t *
 ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
 {
     ngx_chat_shm_batch_t *batch = *batch_link(ctx->sh, &key->name);
 
-    if (batch == NULL) {
-        return NULL;
-    }
-
-    if (batch->expires < ngx_time() && !is_watched(ctx, batch)) {
-        delete_batch(ctx, batch);
+    if (batch == NULL || expire_batch(ctx, batch)) {
         return NULL;
     }
 
@@ -813,19 +821,6 @@ delete_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
     *batch_link(ctx->sh, &batch->name) = batch->next;
     free_block(ctx, tenant, batch, sizeof(*batch));
     leave_tenant(ctx, tenant);
-}
-
-
-/* Frees the batch if it has expired. */
-static ngx_uint_t
-expire_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
-{
-    if (batch->expires >= ngx_time() || is_watched(ctx, batch)) {
-        return 0;
-    }
-
-    delete_batch(ctx, batch);
-    return 1;
 }
 
 
