@@ -9,6 +9,8 @@
 
 #include "sse/chat_sse.h"
 
+#define CHAT_SSE_AHEAD 1024 /* bytes: of most frames all */
+
 /* Where we are in a frame past the limit. */
 typedef enum {
     CHAT_SSE_SKIP_NOT,    /* in none; left when a frame passes the limit */
@@ -57,21 +59,47 @@ chat_sse_unread(const chat_sse_t *sse)
 
 
 chat_str_t
-chat_sse_rest(const chat_sse_t *sse)
+chat_sse_rest(chat_sse_t *sse, int *in_input)
 {
-    return sse->begun && !chat_count_is_inside(&sse->count)
-                   && sse->skipping == CHAT_SSE_SKIP_NOT
-               ? chat_sse_unread(sse)
-               : chat_str(NULL, 0);
+    chat_str_t rest = chat_sse_unread(sse);
+
+    *in_input = sse->uncounted == 0 || rest.len == 0;
+
+    if (!sse->begun || chat_count_is_inside(&sse->count)
+        || sse->skipping != CHAT_SSE_SKIP_NOT)
+    {
+        return chat_str(NULL, 0);
+    }
+
+    if (*in_input) {
+        return rest;
+    }
+
+    rest.len = rest.len < CHAT_SSE_AHEAD ? rest.len : CHAT_SSE_AHEAD;
+    chat_buf_add(&sse->tail, rest);
+    return sse->tail.failed ? chat_str(NULL, 0) : chat_buf_str(&sse->tail);
 }
 
 
 void
 chat_sse_skip(chat_sse_t *sse, size_t len)
 {
-    sse->pos += len;
+    sse->pos += len - sse->uncounted;
     sse->start = sse->pos;
+    sse->flush |= sse->uncounted != 0;
+    sse->uncounted = 0;
     sse->count.flags |= CHAT_COUNT_PLAIN;
+}
+
+
+/* Empties the tail that was given out. */
+static void
+chat_sse_flush(chat_sse_t *sse)
+{
+    if (sse->flush) {
+        sse->tail.len = 0;
+        sse->flush = 0;
+    }
 }
 
 
@@ -173,6 +201,20 @@ chat_sse_keep(chat_sse_t *sse)
 }
 
 
+void
+chat_sse_leave(chat_sse_t *sse)
+{
+    chat_sse_flush(sse);
+    sse->pos = sse->input.len;
+
+    if (chat_sse_keep(sse)) {
+        sse->uncounted = sse->tail.len;
+    } else {
+        sse->pos = sse->start;
+    }
+}
+
+
 /* Reads the frame that ends at sse->pos. */
 static chat_sse_rc_e
 chat_sse_whole(chat_sse_t *sse, chat_frame_t *frame)
@@ -213,15 +255,17 @@ chat_sse_next(chat_sse_t *sse, chat_frame_t *frame)
     size_t     size;
     chat_str_t rest;
 
-    if (sse->flush) {
-        sse->tail.len = 0;
-        sse->flush = 0;
-    }
-
+    chat_sse_flush(sse);
     memset(frame, 0, sizeof(chat_frame_t));
 
     if (sse->start == sse->input.len && sse->skipping == CHAT_SSE_SKIP_NOT) {
         return CHAT_SSE_MORE;
+    }
+
+    if (sse->uncounted != 0) {
+        sse->tail.len = sse->uncounted;
+        sse->uncounted = 0;
+        (void) chat_count_frame(&sse->count, chat_buf_str(&sse->tail), &ended);
     }
 
     for (;;) {

@@ -39,8 +39,9 @@ typedef struct {
     size_t       start; /* where the unfinished frame goes on in the input */
     size_t       pos;   /* up to where the input was read */
     chat_count_t count;
-    chat_buf_t   tail;     /* the unfinished frame of earlier inputs */
-    chat_buf_t   data;     /* joined data of a frame with several lines */
+    chat_buf_t   tail;      /* the unfinished frame of earlier inputs */
+    size_t       uncounted; /* bytes of the tail if it was left; else 0 */
+    chat_buf_t   data;      /* joined data of a frame with several lines */
     int          skipping; /* inside a frame past the limit: chat_sse_skip_e */
     int          begun;    /* the stream's first frame is over */
     int          flush;    /* the tail was given out and is to be emptied */
@@ -60,11 +61,16 @@ void chat_sse_feed(chat_sse_t *sse, chat_str_t input);
 chat_sse_rc_e chat_sse_next(chat_sse_t *sse, chat_frame_t *frame);
 
 /*
- * What of the input is unread, if the parser stands between two frames of it;
- * else empty. chat_sse_skip() moves over whole frames that end in LF LF.
+ * For those that know frames when they see them. What of the input is unread,
+ * if the parser stands between two frames of it; else empty. Not *in_input:
+ * the frame that was left, and what follows it, in part. chat_sse_skip() moves
+ * over whole frames that end in LF LF (over the one that was left alone),
+ * chat_sse_leave() to the end of the input: it is within a frame. Without
+ * memory for that it does nothing.
  */
-chat_str_t chat_sse_rest(const chat_sse_t *sse);
+chat_str_t chat_sse_rest(chat_sse_t *sse, int *in_input);
 void       chat_sse_skip(chat_sse_t *sse, size_t len);
+void       chat_sse_leave(chat_sse_t *sse);
 
 /* The bytes of the unfinished frame, after MORE; valid until the next feed. */
 chat_str_t chat_sse_tail(const chat_sse_t *sse);

@@ -120,22 +120,33 @@ bytes_end(const chat_form_t *form, size_t from, size_t to,
 }
 
 
+/* 1 if the bytes at p are the first of these of the form, and end there. */
+static int
+is_partial(const chat_form_t *form, size_t from, size_t to,
+           const unsigned char *p, const unsigned char *end)
+{
+    return (size_t) (end - p) < to - from
+           && memcmp(form->bytes + from, p, (size_t) (end - p)) == 0;
+}
+
+
 /*
  * Reads the frames of this form that input begins with, *frames at most; sets
- * their number, ends and values (which have room for one frame more). Returns
- * their length. What stands behind the last hole is compared in one go with
- * what begins the next frame.
+ * their number, ends and values (which have room for one frame more), and
+ * forms->partial. Returns their length. What stands behind the last hole is
+ * compared in one go with what begins the next frame.
  */
 static size_t
 match(chat_forms_t *forms, const chat_form_t *form, chat_str_t input,
       chat_form_values_t *values, size_t *frames)
 {
-    size_t                   from = form->len, n = 0, most = *frames, len = 0;
-    const unsigned char     *last, *p, *end = input.data + input.len;
+    size_t                   from = 0, to, n = 0, most = *frames, len = 0;
+    const unsigned char     *at = input.data, *p, *end = at + input.len;
     const chat_form_value_t *hole = form->holes, *over = hole + form->nholes;
-    size_t                   head = hole != over ? hole->at.start : from;
+    size_t                   head = hole != over ? hole->at.start : form->len;
 
-    p = bytes_end(form, 0, head, input.data, end);
+    to = head;
+    p = bytes_end(form, from, to, at, end);
     memset(values, 0, sizeof(*values));
 
     while (p != NULL && n < most) {
@@ -144,26 +155,29 @@ match(chat_forms_t *forms, const chat_form_t *form, chat_str_t input,
             if (p == NULL) {
                 break;
             }
-
-            from = hole++->at.end;
         }
 
+        at = p;
+        from = hole != over ? hole++->at.end : form->len;
+
         if (hole != over) {
-            p = bytes_end(form, from, hole->at.start, p, end);
+            to = hole->at.start;
+            p = bytes_end(form, from, to, at, end);
             continue;
         }
 
-        last = p;
         hole = form->holes;
-        p = bytes_end(form, from, form->len + head, last, end);
+        to = form->len + head;
+        p = bytes_end(form, from, to, at, end);
 
-        if (p != NULL || bytes_end(form, from, form->len, last, end) != NULL) {
-            len = (size_t) (last - input.data) + form->len - from;
+        if (p != NULL || bytes_end(form, from, form->len, at, end) != NULL) {
+            len = (size_t) (at - input.data) + form->len - from;
             forms->ends[n++] = len;
             memset(&values[n], 0, sizeof(*values));
         }
     }
 
+    forms->partial = p == NULL && is_partial(form, from, to, at, end);
     *frames = n;
     return len;
 }
@@ -304,7 +318,7 @@ find(chat_forms_t *forms, chat_str_t input, chat_form_values_t *values,
         *frames = most;
         len = match(forms, forms->list[forms->last], input, values, frames);
 
-        if (len != 0) {
+        if (len != 0 || forms->partial) {
             return len;
         }
 
@@ -340,8 +354,9 @@ chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
     const chat_form_t *form;
     chat_form_values_t values[CHAT_FORM_RUN + 1];
 
-    input.len = input.len < max ? input.len : max;
-    len = find(forms, input, values, frames);
+    len = find(forms, chat_str(input.data, input.len < max ? input.len : max),
+               values, frames);
+    forms->partial &= input.len <= max;
 
     if (len != 0) {
         form = forms->list[forms->last];

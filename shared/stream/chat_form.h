@@ -60,6 +60,7 @@ typedef struct {
     size_t                count;               /* 0 forgets all */
     size_t                next;                /* to be replaced */
     size_t                last;                /* that matched */
+    int                   partial;             /* see chat_forms_read() */
     size_t                ends[CHAT_FORM_RUN]; /* of the frames just read */
 } chat_forms_t;
 
@@ -80,7 +81,8 @@ void chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame);
  * *frames, which is 1 to CHAT_FORM_RUN. Returns their length and sets *event
  * to what the reader would say of all of them, OPAQUE or ARGS; *frames is
  * their number, and forms->ends has their ends. 0: it is none. The lines of
- * each end in LF; none is an id.
+ * each end in LF; none is an id. forms->partial: the input ends within the
+ * frame behind them, which has begun as one of a known form.
  */
 size_t chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
                        chat_event_t *event, size_t *frames);

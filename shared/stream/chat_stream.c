@@ -615,6 +615,8 @@ take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
     chat_event_t  event;
     chat_parsed_t parsed;
 
+    stream->forms.partial = 0;
+
     if (stream->forms.count == 0 || bytes.len == 0
         || (stream->conf.dialect->numbered
             && (stream->quarantine.first != NULL
@@ -632,10 +634,6 @@ take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
                                 &event, &frames);
     if (bytes.len == 0) {
         return CHAT_DECLINED;
-    }
-
-    if (frame->in_input) {
-        chat_sse_skip(&stream->sse, bytes.len);
     }
 
     stream->info.frames += (uint32_t) frames;
@@ -671,8 +669,16 @@ take_all(chat_stream_t *stream, chat_str_t input)
 
     for (;;) {
         stream->placed = 0;
-        frame.in_input = 1;
-        rc = take_formed(stream, chat_sse_rest(&stream->sse), &frame);
+        rc = take_formed(stream, chat_sse_rest(&stream->sse, &frame.in_input),
+                         &frame);
+
+        if (rc != CHAT_DECLINED) {
+            chat_sse_skip(&stream->sse, frame.raw.len);
+        }
+
+        if (stream->forms.partial && frame.in_input) {
+            chat_sse_leave(&stream->sse);
+        }
 
         if (rc == CHAT_DECLINED) {
             what = chat_sse_next(&stream->sse, &frame);

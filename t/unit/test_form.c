@@ -193,7 +193,9 @@ other_frames_have_not_the_form(void **state)
     learn(&run, ONE);
 
     for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (formed(&run, rows[i], 1000) != 0) {
+        if (formed(&run, rows[i], 1000) != 0
+            || (run.forms.partial && strstr(rows[i], "\n\n") != NULL))
+        {
             fail_msg("%s", rows[i]);
         }
     }
@@ -336,6 +338,33 @@ a_run_of_frames_is_read_up_to_the_limit(void **state)
     assert_int_equal(run.frames, 1);
     assert_int_equal(formed(&run, ONE, strlen(ONE)), strlen(ONE));
     assert_int_equal(formed(&run, ONE, strlen(ONE) - 1), 0);
+    assert_false(run.forms.partial);
+    chat_arena_destroy(run.arena);
+}
+
+
+static void
+a_frame_of_a_known_form_may_be_partial(void **state)
+{
+    size_t i, len = strlen(ONE);
+    run_t  run;
+    char   text[256];
+
+    run_open(&run);
+    learn(&run, ONE);
+
+    for (i = 1; i < len; i++) {
+        (void) snprintf(text, sizeof(text), "%.*s", (int) i, ONE);
+        assert_int_equal(formed(&run, text, 1000), 0);
+        assert_true(run.forms.partial);
+
+        (void) snprintf(text, sizeof(text), ONE "%.*s", (int) i, ONE);
+        assert_int_equal(formed(&run, text, 1000), len);
+        assert_true(run.forms.partial);
+    }
+
+    (void) formed(&run, ONE HEAD "\"pad\":\"b\",\"size\":[", 1000);
+    assert_false(run.forms.partial);
     chat_arena_destroy(run.arena);
 }
 
@@ -504,6 +533,7 @@ main(void)
         cmocka_unit_test(a_long_frame_is_compared_with_the_last_form_only),
         cmocka_unit_test(a_piece_is_decoded_and_the_number_is_kept),
         cmocka_unit_test(a_run_of_frames_is_read_up_to_the_limit),
+        cmocka_unit_test(a_frame_of_a_known_form_may_be_partial),
         cmocka_unit_test(the_pieces_of_a_run_are_one_text),
         cmocka_unit_test(a_run_keeps_its_last_number),
         cmocka_unit_test(frames_that_mean_more_forget_all_forms),

@@ -343,6 +343,63 @@ a_frame_is_given_as_soon_as_it_is_whole(void **state)
 }
 
 
+static chat_str_t
+rest_of(chat_sse_t *sse, int want_in_input)
+{
+    int        in_input;
+    chat_str_t rest = chat_sse_rest(sse, &in_input);
+
+    assert_int_equal(in_input, want_in_input);
+    return rest;
+}
+
+
+/* Leaves a second frame without its end, which then follows. */
+static void
+leave(chat_sse_t *sse, const char *more)
+{
+    chat_str_t   rest;
+    chat_frame_t frame;
+
+    chat_sse_init(sse, 0);
+    chat_sse_feed(sse, chat_cstr("data: a\n\ndata: b"));
+    assert_int_equal(rest_of(sse, 1).len, 0);
+    assert_int_equal(chat_sse_next(sse, &frame), CHAT_SSE_FRAME);
+    assert_true(chat_str_is(rest_of(sse, 1), "data: b"));
+    chat_sse_leave(sse);
+    assert_int_equal(rest_of(sse, 1).len, 0);
+    assert_int_equal(chat_sse_next(sse, &frame), CHAT_SSE_MORE);
+    assert_true(chat_str_is(chat_sse_tail(sse), "data: b"));
+
+    chat_sse_feed(sse, chat_cstr(more));
+    rest = rest_of(sse, 0);
+    assert_true(chat_str_after(rest, "data: b", &rest));
+    assert_true(chat_str_is(rest, more));
+}
+
+
+static void
+a_frame_that_was_left_is_skipped_or_read(void **state)
+{
+    chat_sse_t   sse;
+    chat_frame_t frame;
+
+    leave(&sse, "\n\ndata: c\n\n");
+    chat_sse_skip(&sse, strlen("data: b\n\n"));
+    assert_int_equal(chat_sse_tail(&sse).len, 0);
+    assert_true(chat_str_is(rest_of(&sse, 1), "data: c\n\n"));
+    chat_sse_skip(&sse, strlen("data: c\n\n"));
+    assert_int_equal(chat_sse_next(&sse, &frame), CHAT_SSE_MORE);
+    chat_sse_free(&sse);
+
+    leave(&sse, "\r\n\r\ndata: c\n\n");
+    assert_int_equal(chat_sse_next(&sse, &frame), CHAT_SSE_FRAME);
+    assert_true(chat_str_is(frame.raw, "data: b\r\n\r\n"));
+    assert_true(chat_str_is(rest_of(&sse, 1), "data: c\n\n"));
+    chat_sse_free(&sse);
+}
+
+
 static void
 an_endless_frame_needs_no_memory(void **state)
 {
@@ -472,6 +529,7 @@ main(void)
         cmocka_unit_test(byte_by_byte),
         cmocka_unit_test(s21_at_every_cut),
         cmocka_unit_test(a_frame_is_given_as_soon_as_it_is_whole),
+        cmocka_unit_test(a_frame_that_was_left_is_skipped_or_read),
         cmocka_unit_test(an_endless_frame_needs_no_memory),
         cmocka_unit_test(time_is_linear),
         cmocka_unit_test(a_rewritten_frame_keeps_all_but_its_data),
