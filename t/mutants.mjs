@@ -23,15 +23,19 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-/* Seconds for one command: a mutant that hangs has been noticed, too. */
+/* Seconds for a test: a mutant that hangs has been noticed, too. */
 const bound = 180;
+
+/* Seconds for a build. */
+const buildBound = 1800;
 
 const schedules = '--schedules=200000';
 
 /* Runs a command in a tree. Returns whether its exit code is 0. */
-function run(tree, ...command) {
+function run(tree, seconds, ...command) {
   /* timeout makes a group of processes: a test's servers end with it. */
-  const child = spawn('timeout', ['--kill-after=5', bound, 'env', ...command],
+  const child = spawn('timeout',
+    ['--kill-after=5', seconds, 'env', ...command],
     { cwd: tree, stdio: 'ignore' });
   return new Promise((resolve, reject) => {
     child.on('error', reject);
@@ -58,12 +62,14 @@ async function passes(tree, test) {
   const built = program ? program
     : name === 'store/contract' ? 'contract' : 'module';
   /* warnings: a mutant may leave something unused */
-  if (!await run(tree, 'make', '-s', 'warnings=-std=c11', 'sim_warnings=',
-    'san_opts=-O0', built)) {
+  if (!await run(tree, buildBound, 'make', '-s', 'warnings=-std=c11',
+    'sim_warnings=', 'san_opts=-O0', built)) {
     return 'does not compile';
   }
-  return program ? run(tree, program, ...name === 'sim' ? [schedules] : [])
-    : run(tree, `CHAT_STORE=${store ?? 'shm'}`, process.execPath, '--test',
+  return program
+    ? run(tree, bound, program, ...name === 'sim' ? [schedules] : [])
+    : run(tree, bound, `CHAT_STORE=${store ?? 'shm'}`, process.execPath,
+      '--test',
       ...pattern.length ? [`--test-name-pattern=${pattern.join(' ')}`] : [],
       `t/${name}.test.mjs`);
 }

@@ -167,6 +167,8 @@ typedef struct {
 
 /* Payloads that are being fetched. */
 typedef struct {
+    ngx_chat_lookup_t  early; /* the query that was sent with the claim */
+    chat_arena_t      *arena; /* of its answer; NULL: none */
     ngx_chat_lookup_t *items;
     size_t             count;
     size_t             due;     /* answers */

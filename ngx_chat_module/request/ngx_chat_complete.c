@@ -80,6 +80,66 @@ missing_fields(ngx_chat_ctx_t *ctx, const chat_step_t *step,
 
 
 static void
+on_early(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts, size_t n)
+{
+    ngx_chat_payloads_t *payloads = &ask->ctx->payloads;
+
+    payloads->arena = rc == CHAT_OK ? chat_arena_create(0) : NULL;
+    chat_facts_init(&payloads->early.facts, payloads->arena);
+
+    if (payloads->arena != NULL
+        && ngx_chat_keep_facts(&payloads->early.facts, facts, n) != CHAT_OK)
+    {
+        ngx_chat_payloads_forget(ask->ctx);
+    }
+}
+
+
+void
+ngx_chat_payloads_early(ngx_chat_ctx_t *ctx)
+{
+    const chat_needs_t *needs = &ctx->barrier.needs;
+
+    ngx_chat_payloads_forget(ctx);
+
+    if (needs->nfields != 0) {
+        ngx_chat_ask_payloads(ctx, &ctx->payloads.early.ask,
+                              &ctx->barrier.q.key, needs->fields,
+                              needs->nfields, on_early);
+    }
+}
+
+
+void
+ngx_chat_payloads_forget(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_ask_cancel(&ctx->payloads.early.ask);
+    chat_arena_destroy(ctx->payloads.arena);
+    ctx->payloads.arena = NULL;
+}
+
+
+/* 1 if the payloads that were asked for early are exactly these. */
+static ngx_uint_t
+is_early(const ngx_chat_payloads_t *payloads, const chat_str_t *fields,
+         size_t n)
+{
+    size_t              i;
+    const chat_facts_t *facts = &payloads->early.facts;
+
+    if (payloads->arena == NULL || facts->count != n) {
+        return 0;
+    }
+
+    for (i = 0; i < n && chat_str_eq(facts->items[i].field, fields[i]); i++) {
+        /* void */
+    }
+
+    return i == n;
+}
+
+
+static void
 look_up(ngx_chat_ctx_t *ctx, size_t step, ngx_uint_t needed,
         const chat_key_t *key, const chat_str_t *fields, size_t n)
 {
@@ -87,6 +147,12 @@ look_up(ngx_chat_ctx_t *ctx, size_t step, ngx_uint_t needed,
 
     lookup->step = step;
     lookup->needed = needed;
+
+    if (needed && is_early(&ctx->payloads, fields, n)) {
+        lookup->facts = ctx->payloads.early.facts;
+        return;
+    }
+
     ctx->payloads.due++;
     ngx_chat_ask_payloads(ctx, &lookup->ask, key, fields, n, on_payloads);
 }

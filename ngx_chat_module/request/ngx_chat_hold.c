@@ -410,6 +410,8 @@ ngx_chat_watch_end(ngx_chat_ctx_t *ctx)
         ngx_chat_timer_stop(&ctx->wait.timer);
     }
 
+    ngx_chat_ask_cancel(&ctx->payloads.early.ask);
+
     for (i = 0; i < ctx->payloads.count; i++) {
         ngx_chat_ask_cancel(&ctx->payloads.items[i].ask);
     }

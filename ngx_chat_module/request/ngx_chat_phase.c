@@ -233,6 +233,7 @@ hand_over(ngx_chat_ctx_t *ctx)
     }
 
     ngx_chat_body_free_tree(ctx);
+    ngx_chat_payloads_forget(ctx);
 
     ctx->state = NGX_CHAT_GONE_ON;
     ngx_chat_writer_register(ctx);
@@ -340,6 +341,7 @@ claim(ngx_chat_ctx_t *ctx)
         ctx->wait.found = ngx_chat_metrics_clock();
     }
 
+    ngx_chat_payloads_early(ctx);
     ngx_chat_decide_look(ctx, &facts, NULL);
 }
 
@@ -391,6 +393,7 @@ static void
 wait_for_change(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
+    ngx_chat_payloads_forget(ctx);
 
     if (ctx->act.bounded) {
         ngx_chat_cleanup(ctx, NGX_CHAT_CLEANUP_FOLLOW,

@@ -112,6 +112,15 @@ void ngx_chat_decide_index(ngx_chat_ctx_t *ctx);
 /* ngx_chat_complete.c */
 
 /*
+ * Asks for the payloads that the decision counts on, before the claim is sent:
+ * the store answers in order, so that they are there once the claim stands.
+ */
+void ngx_chat_payloads_early(ngx_chat_ctx_t *ctx);
+
+/* Ends that query, and frees its answer. */
+void ngx_chat_payloads_forget(ngx_chat_ctx_t *ctx);
+
+/*
  * Fetches the payloads of what the body lacks and the store has. merging: puts
  * them into the body. Reports PAYLOADS, now or later, with payloads.rc NGX_OK,
  * NGX_DECLINED (the body cannot take them), or NGX_ERROR (the store failed).

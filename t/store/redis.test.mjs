@@ -5,7 +5,9 @@
  * Suite: asan, plain, long.
  */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { gate, pause, unbuilt, until } from '../lib/harness.mjs';
 import { handled } from '../lib/handled.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
@@ -219,6 +221,31 @@ live('a recording that only returns errors: followers still end',
         assert.ok(found.length > 0 && found.length <= 2, found.join('\n'));
       })));
   }, { skip: unbuilt, concurrency: 4 });
+
+/* The lines of Redis's MONITOR from now on; closed with the test. */
+async function monitored(t, port) {
+  const socket = connect(port, '127.0.0.1');
+  t.after(() => socket.destroy());
+  const found = [];
+  socket.write('MONITOR\r\n');
+  await once(socket, 'data');
+  socket.on('data', (bytes) => found.push(...`${bytes}`.split('\n')));
+  return found;
+}
+
+live('a claim and the payloads that it needs take one round trip',
+  async (t) => {
+    const r = await redis(t);
+    const scene = await over(t, 'openai_chat', r.url());
+    const commands = await monitored(t, r.port);
+    await works(scene, 'the batch');
+    const at = (text) => commands.findIndex((line) => line.includes(text));
+    await until(() => at('"claim/1"') >= 0, 5000, 'the claim');
+    const fetched = at('"HMGET"');
+    assert.ok(fetched >= 0 && fetched < at('"claim/1"'),
+      commands.join('\n'));
+  }, { skip: unbuilt });
+
 
 /* The bytes that replace a reply. */
 const nonsense = {
