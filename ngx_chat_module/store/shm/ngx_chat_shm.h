@@ -70,8 +70,10 @@ typedef struct {
     ngx_chat_shm_events_t *events; /* NULL: not made yet */
     ngx_chat_shm_t        *sh;
     ngx_slab_pool_t       *shpool;
-    ngx_int_t              slot;  /* of this worker; -1: none */
-    ngx_event_t           *wakes; /* of its eventfd; NULL: none */
+    ngx_int_t              slot;   /* of this worker; -1: none */
+    ngx_event_t           *wakes;  /* of its eventfd; NULL: none */
+    ngx_event_t            waking; /* posted while others are to be woken: */
+    u_char                 woken[NGX_CHAT_SHM_SLOTS];
     u_char                 worker[NGX_CHAT_SHM_NAME]; /* the slot may have
                                                          another one later */
 } ngx_chat_shm_ctx_t;

@@ -2,7 +2,9 @@
  * ngx_chat_shm_workers.c: see ngx_chat_shm.h.
  *
  * A slot lists the keys that have changed for its worker; if more change than
- * fit, all count as changed. The eventfd says that the list is not empty.
+ * fit, all count as changed. The eventfd says that the list is not empty. It
+ * is written at the end of a turn of the event loop: a worker that is woken
+ * earlier competes for the mutex, and for the claim, with the one that wakes.
  * A worker's name is slot.generation.pid.
  */
 
@@ -123,20 +125,46 @@ take_slot(ngx_chat_shm_t *sh, ngx_uint_t *reaped)
 }
 
 
-/*
- * A write fails if the counter is full: the worker wakes anyway. This worker
- * needs no write: its event loop runs.
- */
+/* A write fails if the counter is full: the worker wakes anyway. */
 static void
-wake(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_slot_t *slot)
+write_event(const ngx_chat_shm_slot_t *slot)
 {
     uint64_t one = 1;
 
-    if (ctx->wakes != NULL && slot->pid == ngx_pid) {
+    if (write(slot->event, &one, sizeof(one)) == -1) {
+        return;
+    }
+}
+
+
+static void
+on_waking(ngx_event_t *ev)
+{
+    ngx_uint_t          i;
+    ngx_chat_shm_ctx_t *ctx = ev->data;
+
+    for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
+        if (ctx->woken[i]) {
+            ctx->woken[i] = 0;
+            write_event(&ctx->sh->slots[i]);
+        }
+    }
+}
+
+
+/* This worker needs no write: its event loop runs. */
+static void
+wake(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_slot_t *slot)
+{
+    if (ctx->wakes == NULL) {
+        write_event(slot);
+
+    } else if (slot->pid == ngx_pid) {
         ngx_post_event(ctx->wakes, &ngx_posted_next_events);
 
-    } else if (write(slot->event, &one, sizeof(one)) == -1) {
-        return;
+    } else {
+        ctx->woken[slot - ctx->sh->slots] = 1;
+        ngx_post_event(&ctx->waking, &ngx_posted_events);
     }
 }
 
@@ -205,12 +233,14 @@ ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
         return NGX_ERROR;
     }
 
-    ctx->wakes = c->read;
-
     if (reaped) {
         wake_all(ctx);
     }
 
+    ctx->waking.handler = on_waking;
+    ctx->waking.data = ctx;
+    ctx->waking.log = cycle->log;
+    ctx->wakes = c->read;
     return NGX_OK;
 }
 
@@ -226,9 +256,10 @@ ngx_chat_shm_workers_leave(ngx_chat_shm_ctx_t *ctx)
     ctx->sh->slots[ctx->slot].pid = 0;
     ngx_shmtx_unlock(&ctx->shpool->mutex);
 
+    /* at once: the event loop is over */
+    ctx->wakes = NULL;
     wake_all(ctx);
     ctx->slot = -1;
-    ctx->wakes = NULL;
 }
 
 
