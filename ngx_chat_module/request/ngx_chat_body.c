@@ -27,13 +27,41 @@ struct ngx_chat_tenants_s {
 };
 
 
+/* Copies a body that may lie in files. */
+static ngx_int_t
+copy_body(ngx_chain_t *cl, u_char *p)
+{
+    ssize_t    n;
+    ngx_buf_t *b;
+
+    for (; cl != NULL; cl = cl->next) {
+        b = cl->buf;
+
+        if (ngx_buf_in_memory(b)) {
+            p = ngx_cpymem(p, b->pos, b->last - b->pos);
+            continue;
+        }
+
+        if (!b->in_file) {
+            continue; /* the end of an empty body */
+        }
+
+        n = ngx_read_file(b->file, p, (size_t) (b->file_last - b->file_pos),
+                          b->file_pos);
+        if (n != b->file_last - b->file_pos) {
+            return NGX_ERROR;
+        }
+        p += n;
+    }
+
+    return NGX_OK;
+}
+
+
 ngx_int_t
 ngx_chat_read_body(ngx_http_request_t *r, size_t max, ngx_str_t *body)
 {
     off_t        len = 0;
-    u_char      *p;
-    ssize_t      n;
-    ngx_buf_t   *b;
     ngx_uint_t   is_one_run = 1;
     ngx_chain_t *cl;
 
@@ -60,34 +88,9 @@ ngx_chat_read_body(ngx_http_request_t *r, size_t max, ngx_str_t *body)
         return NGX_OK;
     }
 
-    p = ngx_pnalloc(r->pool, (size_t) len + 1);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
+    body->data = ngx_pnalloc(r->pool, (size_t) len + 1);
 
-    body->data = p;
-
-    for (; cl != NULL; cl = cl->next) {
-        b = cl->buf;
-
-        if (ngx_buf_in_memory(b)) {
-            p = ngx_cpymem(p, b->pos, b->last - b->pos);
-            continue;
-        }
-
-        if (!b->in_file) {
-            continue; /* the end of an empty body */
-        }
-
-        n = ngx_read_file(b->file, p, (size_t) (b->file_last - b->file_pos),
-                          b->file_pos);
-        if (n != b->file_last - b->file_pos) {
-            return NGX_ERROR;
-        }
-        p += n;
-    }
-
-    return NGX_OK;
+    return body->data != NULL ? copy_body(cl, body->data) : NGX_ERROR;
 }
 
 

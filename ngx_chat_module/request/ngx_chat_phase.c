@@ -153,11 +153,52 @@ decline(ngx_chat_ctx_t *ctx, chat_reason_e reason)
 }
 
 
+/* Reads the body of a request that may be chat. */
+static ngx_int_t
+begin(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
+      const ngx_chat_headers_t *headers, const chat_dialect_t *dialect)
+{
+    ngx_int_t       rc;
+    ngx_chat_ctx_t *ctx;
+
+    ctx = ngx_chat_request_create(r, conf);
+    if (ctx == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (headers->encoded
+        || r->headers_in.content_length_n > (off_t) conf->max_body)
+    {
+        return decline(ctx, headers->encoded
+                                ? CHAT_REASON_UNMANAGED_ENCODED_BODY
+                                : CHAT_REASON_REFUSED_BODY_LIMIT);
+    }
+
+    ctx->reason = CHAT_REASON_NONE_DISCONNECTED;
+    ctx->headers = *headers;
+    ctx->expected = dialect;
+    ctx->managed = 1;
+
+    ctx->body.header_in = ngx_chat_nginx_one_buffer(r);
+    if (ctx->body.header_in == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    rc = ngx_http_read_client_request_body(r, on_body);
+    if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+        r->header_in = ctx->body.header_in;
+        return rc;
+    }
+
+    ngx_http_finalize_request(r, NGX_DONE);
+    return NGX_DONE;
+}
+
+
 ngx_int_t
 ngx_chat_handler(ngx_http_request_t *r)
 {
     const chat_dialect_t *dialect;
-    ngx_int_t             rc;
     ngx_chat_ctx_t       *ctx;
     ngx_chat_headers_t    headers;
     ngx_chat_loc_conf_t  *conf;
@@ -182,40 +223,9 @@ ngx_chat_handler(ngx_http_request_t *r)
 
     ngx_chat_headers_scan(r, &headers, !conf->dry_run);
 
-    if (r->method != NGX_HTTP_POST || !headers.json) {
-        return NGX_DECLINED;
-    }
-
-    ctx = ngx_chat_request_create(r, conf);
-    if (ctx == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    if (headers.encoded
-        || r->headers_in.content_length_n > (off_t) conf->max_body) {
-        return decline(ctx, headers.encoded
-                                ? CHAT_REASON_UNMANAGED_ENCODED_BODY
-                                : CHAT_REASON_REFUSED_BODY_LIMIT);
-    }
-
-    ctx->reason = CHAT_REASON_NONE_DISCONNECTED;
-    ctx->headers = headers;
-    ctx->expected = dialect;
-    ctx->managed = 1;
-
-    ctx->body.header_in = ngx_chat_nginx_one_buffer(r);
-    if (ctx->body.header_in == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    rc = ngx_http_read_client_request_body(r, on_body);
-    if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
-        r->header_in = ctx->body.header_in;
-        return rc;
-    }
-
-    ngx_http_finalize_request(r, NGX_DONE);
-    return NGX_DONE;
+    return r->method == NGX_HTTP_POST && headers.json
+               ? begin(r, conf, &headers, dialect)
+               : NGX_DECLINED;
 }
 
 
