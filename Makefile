@@ -18,6 +18,7 @@
 # make test-debian13  build, package, demo and live tests in a bare Debian 13
 # make coverage lines that unit and live tests run, in build/coverage
 # make soak     half an hour of load with reloads and an upgrade, each store
+# make random   NGINX under ASan by a random schedule, half an hour each store
 # make mutants  breaks guarded lines, one by one; a test must fail for each
 # make clean    removes build
 #
@@ -64,7 +65,7 @@ no_globals = --param asan-globals=0
 
 .PHONY: module asan contract deb demo bench test test-all unit sim fuzz \
         style clean demo-packages builds test-install test-debian13 clients \
-        clients-packages mutants
+        clients-packages mutants random
 .DELETE_ON_ERROR:
 
 
@@ -288,6 +289,11 @@ coverage:
 soak: module
 	@t/packages.sh live
 	@node t/soak/soak.mjs --store=shm && node t/soak/soak.mjs --store=redis
+
+random: asan
+	@t/packages.sh live
+	@for store in shm redis; do \
+	    CHAT_ASAN=1 node t/soak/random.mjs --store=$$store || exit 1; done
 
 # Breaks each line of t/mutants.json in a copy of the tree; MUTANTS=TEXT
 # selects.
