@@ -197,12 +197,28 @@ live('an orphaned upstream returns an error: its siblings share it',
     }
   });
 
+/*
+ * An answer with its first event before the rest, and flood(): lets the rest
+ * come once the first event is recorded. A writer keeps 1 MB at most until
+ * Redis has decided that it records.
+ */
+function long(n, size) {
+  const [release, rest] = [gate(), gate()];
+  const all = wordy(n, size);
+  return { all,
+    answer: () => after(release, [all[0], rest, ...all.slice(1)]),
+    async flood(...records) {
+      release.open();
+      await until(async () => (await Promise.all(records.map((record) =>
+        record.pieces()))).every((pieces) => pieces.length > 1));
+      rest.open();
+    } };
+}
+
 live('HTTP/2: a reset stream does not affect its connection',
   async (t) => {
-    const release = gate();
-    const all = wordy(600, 4000);
-    const s = await recording(t, 'ai_sdk', { answer: () =>
-      after(release, all) });
+    const { all, answer, flood } = long(600, 4000);
+    const s = await recording(t, 'ai_sdk', { answer });
     const list = await Promise.all([1, 2].map(async () => {
       const b = new Batch(s);
       await b.ask();
@@ -212,7 +228,7 @@ live('HTTP/2: a reset stream does not affect its connection',
     const { session, streams } = together(t, s, list);
     const records = await Promise.all(list.map((b) => recordOf(s.redis, b)));
     await Promise.all(records.map((record) => record.follow()));
-    release.open();
+    await flood(...records);
     await until(async () => (await records[0].pieces()).length > 2
       && (await records[1].pieces()).length > 2);
     streams[0].close(http2.constants.NGHTTP2_CANCEL);
@@ -230,17 +246,16 @@ live('HTTP/2: a reset stream does not affect its connection',
 
 live('a client disconnects unread: others get all', (t) => eachWay(
   t, [false, true], version, async (t2, http2) => {
-    const release = gate();
-    const all = wordy(3000, 4000);
+    const { all, answer, flood } = long(3000, 4000);
     const s = await recording(t2, 'ai_sdk', {
       location: 'chat_record auto max=64m;',
-      answer: () => after(release, all) });
+      answer });
     const b = new Batch(s);
     await b.ask();
     const client = stuck(t2, s, b, http2);
     const record = await recordOf(s.redis, b);
     await record.follow();
-    release.open();
+    await flood(record);
     /* The upstream waits until nginx reads more. */
     let seen = -1;
     await until(async () => {
@@ -278,17 +293,16 @@ live('the follower is in a worker of another node', async (t) => {
 
 live('a client reads nothing for send_timeout: others get everything',
   (t) => eachWay(t, [false, true], version, async (t2, http2) => {
-    const release = gate();
-    const all = wordy(3000, 4000);
+    const { all, answer, flood } = long(3000, 4000);
     const s = await recording(t2, 'ai_sdk', {
       location: 'send_timeout 500ms; chat_record auto max=64m;',
-      answer: () => after(release, all) });
+      answer });
     const b = new Batch(s);
     await b.ask();
     stuck(t2, s, b, http2);
     const record = await recordOf(s.redis, b);
     await record.follow();
-    release.open();
+    await flood(record);
     assert.equal(await endOf(s.redis, b), 'finished', s.n.errorLog());
     assert.equal((await record.whole()).text, all.join(''));
   }), several);

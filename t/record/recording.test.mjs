@@ -356,6 +356,34 @@ live('the store fails: the client gets all, the recording is cleared',
     assert.deepEqual(await record.pieces(), []);
   });
 
+live('the store decides late: up to 1 MB of the answer waits for it',
+  async (t) => {
+    for (const [size, recorded] of [[700, true], [1400, false]]) {
+      const server = await redis(t);
+      const way = await relay(t, server.port);
+      const release = gate();
+      const all = wordy(1000, size);
+      const s = await recording(t, 'ai_sdk', { server,
+        store: `${server.url({ port: way.port })} timeout=20s`,
+        location: 'chat_record auto max=8m;',
+        answer: () => after(release, all) });
+      const { b, answer } = await claimed(s);
+      const record = await recordOf(s.redis, b);
+      await record.follow();
+      way.blackhole(true);
+      release.open();
+      assert.equal(await answer.text(), all.join(''));
+      way.blackhole(false);
+      if (recorded) {
+        assert.equal((await record.whole()).text, all.join(''));
+      } else {
+        await until(async () => (await record.facts()).cleared);
+        assert.deepEqual(await record.pieces(), []);
+      }
+      assert.equal(await endOf(s.redis, b), 'finished');
+    }
+  });
+
 test('chat_record: values', { skip: unbuilt }, async () => {
   for (const [value, word] of [['maybe', 'maybe'], ['on max=1k', 'max=1k'],
     ['on max=x', 'max=x'], ['on ttl=0', 'ttl=0'], ['on ttl', 'ttl'],
