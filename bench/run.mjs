@@ -72,8 +72,24 @@ const machine = () => `${os.cpus()[0].model.trim()}, ${os.cpus().length
 
 const load = () => os.loadavg()[0].toFixed(1);
 
+/*
+ * Keeps this process and all that it starts on the last CPU, or allows all
+ * again. Programs that run at the same time take over parts of each other's
+ * work in the kernel, now more and now less: on one CPU, which they share in
+ * turn, the same part falls to each of them in every round.
+ */
+function keepOnOneCpu(one) {
+  const last = os.cpus().length - 1;
+  const { error } = spawnSync('taskset',
+    ['-acp', one ? `${last}` : `0-${last}`, process.pid]);
+  if (error) {
+    process.stderr.write(`all CPUs are used: ${error.message}\n`);
+  }
+}
+
 async function play(name, baseline) {
-  const { title, run } = (await import(`./parts/${name}.mjs`)).default;
+  const { title, run, oneCpu } = (await import(`./parts/${name}.mjs`)).default;
+  keepOnOneCpu(oneCpu);
   const bench = new Bench({ baseline, quick, rounds });
   const [before, from] = [load(), Date.now()];
   let text;

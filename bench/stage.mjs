@@ -3,8 +3,9 @@
  * with and without the module, and streams and requests in files.
  *
  * Source and sink (source.c, sink.c) and nginx share the machine. A cost is
- * the CPU time that the kernel counts for a process (schedstat), so it does
- * not depend on what else runs, except by caches.
+ * the CPU time that the kernel counts for a process (schedstat), so it
+ * depends on what else runs only by caches, and by who does the kernel's work
+ * of a connection: see keepOnOneCpu() in run.mjs.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import {

@@ -112,7 +112,7 @@ async function row(bench, plain, it, { store, kb, kind, turn }) {
     fixed(module.cost, 0), ...cells(module), share(module), goalOf(module)];
 }
 
-export default { title: 'Bodies', async run(bench) {
+export default { title: 'Bodies', oneCpu: true, async run(bench) {
   const upstream = await provider(bench);
   stream('small', frames('openai_chat', 'text', 2).events);
   const plain = await server(bench, { upstream, module: false });

@@ -136,7 +136,7 @@ async function play(bench, servers, key, kind) {
       (found[who] ? fixed(found[who].ratio) : ''))];
 }
 
-export default { title: 'Frames', async run(bench) {
+export default { title: 'Frames', oneCpu: true, async run(bench) {
   const upstream = await provider(bench);
   const ours = { plain: await server(bench, { upstream, module: false }),
     module: await server(bench, { upstream }) };

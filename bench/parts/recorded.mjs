@@ -15,7 +15,7 @@ const cases = {
   'tool input': { shm: 3, redis: 3.5 },
 };
 
-export default { title: 'Recorded', async run(bench) {
+export default { title: 'Recorded', oneCpu: true, async run(bench) {
   const upstream = await provider(bench);
   const store = await newStore(bench, 'redis');
   const lines = 'chat_conversation $http_x_talk; chat_record on;';
