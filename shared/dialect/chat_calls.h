@@ -48,11 +48,11 @@ struct chat_known_s {
 
 /* One appearance of a call, with the verdict on it. */
 struct chat_opening_s {
-    chat_opening_t *later; /* in order of opening */
-    chat_known_t   *known; /* NULL: its id is empty or too long */
-    chat_str_t      name;  /* empty: not known */
-    chat_verdict_e  verdict;
-    int             ready;
+    chat_opening_t       *later; /* in order of opening */
+    chat_known_t         *known; /* NULL: its id is empty or too long */
+    chat_str_t            name;  /* empty: not known */
+    chat_replay_verdict_e verdict;
+    int                   ready;
 };
 
 /* A dialect's own record of a call begins with this one. */

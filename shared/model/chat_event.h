@@ -40,10 +40,10 @@ typedef enum {
 
 /* The replay filter's verdict on an event, or on an opening of a call. */
 typedef enum {
-    CHAT_VERDICT_FORWARD,
-    CHAT_VERDICT_DROP,
-    CHAT_VERDICT_WAIT /* until the call's arguments are complete */
-} chat_verdict_e;
+    CHAT_REPLAY_FORWARD,
+    CHAT_REPLAY_DROP,
+    CHAT_REPLAY_WAIT /* until the call's arguments are complete */
+} chat_replay_verdict_e;
 
 /* A call of the stream and one opening of it: dialect/chat_calls.h. */
 typedef struct chat_stream_call_s chat_stream_call_t;
@@ -73,28 +73,28 @@ typedef enum {
 
 /* The strings are valid until the reader is called again. */
 typedef struct {
-    chat_event_e        type;
-    chat_kind_e         kind;
-    chat_outcome_e      outcome;
-    chat_end_e          end;
-    chat_stream_call_t *call; /* OPEN, ARGS and READY: never NULL */
-    chat_str_t          id;
-    chat_str_t          name;
-    chat_str_t          text;
-    const chat_json_t  *node;      /* ARGS: the string that text is; or NULL */
-    chat_digest_t       digest;    /* RESULT: of the outcome; READY: the call's
+    chat_event_e          type;
+    chat_kind_e           kind;
+    chat_outcome_e        outcome;
+    chat_end_e            end;
+    chat_stream_call_t   *call; /* OPEN, ARGS and READY: never NULL */
+    chat_str_t            id;
+    chat_str_t            name;
+    chat_str_t            text;
+    const chat_json_t    *node;    /* ARGS: the string that text is; or NULL */
+    chat_digest_t         digest;  /* RESULT: of the outcome; READY: the call's
                                     fingerprint, set by the stream */
-    chat_verdict_e      verdict;   /* set by the replay filter, and */
-    chat_opening_t     *opening;   /* the opening that a WAIT depends on */
-    unsigned            whole : 1; /* READY: text is all the arguments */
-    unsigned            implied : 1; /* follows from another frame's content:
+    chat_replay_verdict_e verdict; /* set by the replay filter, and */
+    chat_opening_t       *opening; /* the opening that a WAIT depends on */
+    unsigned              whole : 1;   /* READY: text is all the arguments */
+    unsigned              implied : 1; /* follows from another frame's content:
                                         no byte of this frame carries it */
-    unsigned            unreadable : 1; /* READY: the reader could not follow
+    unsigned              unreadable : 1; /* READY: the reader could not follow
                                            the arguments: no fingerprint */
-    unsigned            failed : 1; /* READY: the arguments were invalid and
+    unsigned              failed : 1; /* READY: the arguments were invalid and
                                        the call has an error as its result */
-    unsigned            has_digest : 1;  /* READY: the fingerprint is known */
-    unsigned            has_payload : 1; /* RESULT: text is to be stored */
+    unsigned              has_digest : 1; /* READY: the fingerprint is known */
+    unsigned              has_payload : 1; /* RESULT: text is to be stored */
 } chat_event_t;
 
 /* Bytes [start, end) of a frame's data; start == end: none. */

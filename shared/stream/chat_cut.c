@@ -23,8 +23,7 @@ typedef struct {
 static int
 is_gone(const chat_mark_t *mark)
 {
-    return mark->opening != NULL
-           && mark->opening->verdict == CHAT_VERDICT_DROP;
+    return mark->opening != NULL && mark->opening->verdict == CHAT_REPLAY_DROP;
 }
 
 

@@ -26,13 +26,14 @@ is_renamed(chat_str_t one, chat_str_t two)
 
 /* Sets the verdict on an opening that has none yet, or that waits. */
 static void
-decide(chat_replay_t *replay, chat_opening_t *opening, chat_verdict_e verdict)
+decide(chat_replay_t *replay, chat_opening_t *opening,
+       chat_replay_verdict_e verdict)
 {
-    replay->waiting -= opening->verdict == CHAT_VERDICT_WAIT;
-    replay->waiting += verdict == CHAT_VERDICT_WAIT;
+    replay->waiting -= opening->verdict == CHAT_REPLAY_WAIT;
+    replay->waiting += verdict == CHAT_REPLAY_WAIT;
     opening->verdict = verdict;
 
-    if (verdict == CHAT_VERDICT_DROP) {
+    if (verdict == CHAT_REPLAY_DROP) {
         replay->count.replays++;
         if (opening->known != NULL) {
             opening->known->dropped = 1;
@@ -56,29 +57,29 @@ learn(chat_replay_t *replay, const chat_event_t *event)
 
 
 /* The verdict on a call that appears under this id and name. */
-static chat_verdict_e
+static chat_replay_verdict_e
 judge_opening(chat_replay_t *replay, const chat_known_t *known,
               chat_str_t name)
 {
     if (known == NULL || !may_replay(replay, known->id)) {
-        return CHAT_VERDICT_FORWARD;
+        return CHAT_REPLAY_FORWARD;
     }
 
     if (known->running != NULL) {
-        return is_renamed(name, known->running->name) ? CHAT_VERDICT_FORWARD
-                                                      : CHAT_VERDICT_DROP;
+        return is_renamed(name, known->running->name) ? CHAT_REPLAY_FORWARD
+                                                      : CHAT_REPLAY_DROP;
     }
 
     if (!known->ready) {
-        return CHAT_VERDICT_FORWARD;
+        return CHAT_REPLAY_FORWARD;
     }
 
     if (is_renamed(name, known->name)) {
         replay->count.reused++;
-        return CHAT_VERDICT_FORWARD;
+        return CHAT_REPLAY_FORWARD;
     }
 
-    return CHAT_VERDICT_WAIT;
+    return CHAT_REPLAY_WAIT;
 }
 
 
@@ -86,8 +87,8 @@ judge_opening(chat_replay_t *replay, const chat_known_t *known,
 static void
 give_up(chat_replay_t *replay, chat_opening_t *opening)
 {
-    if (opening->verdict == CHAT_VERDICT_WAIT) {
-        decide(replay, opening, CHAT_VERDICT_FORWARD);
+    if (opening->verdict == CHAT_REPLAY_WAIT) {
+        decide(replay, opening, CHAT_REPLAY_FORWARD);
     }
 
     opening->ready = 1;
@@ -111,31 +112,31 @@ keep_name(chat_replay_t *replay, chat_str_t name)
 }
 
 
-static chat_verdict_e
+static chat_replay_verdict_e
 on_open(chat_replay_t *replay, const chat_event_t *event)
 {
-    int             renamed;
-    chat_known_t   *known = learn(replay, event);
-    chat_opening_t *opening, *running = known ? known->running : NULL;
-    chat_verdict_e  verdict;
+    int                   renamed;
+    chat_known_t         *known = learn(replay, event);
+    chat_opening_t       *opening, *running = known ? known->running : NULL;
+    chat_replay_verdict_e verdict;
 
     renamed = running != NULL && is_renamed(event->name, running->name);
 
     if (running != NULL && !renamed && running == event->call->opening) {
         replay->count.replays += (uint32_t) replay->on;
-        return replay->on ? CHAT_VERDICT_DROP : CHAT_VERDICT_FORWARD;
+        return replay->on ? CHAT_REPLAY_DROP : CHAT_REPLAY_FORWARD;
     }
 
     replay->count.opened++;
     verdict = judge_opening(replay, known, event->name);
 
-    if (renamed && verdict == CHAT_VERDICT_FORWARD) {
+    if (renamed && verdict == CHAT_REPLAY_FORWARD) {
         give_up(replay, running);
     }
 
     opening = chat_calls_opening(replay->calls, event->call);
     if (opening == NULL) {
-        return CHAT_VERDICT_FORWARD;
+        return CHAT_REPLAY_FORWARD;
     }
 
     opening->known = known;
@@ -144,7 +145,7 @@ on_open(chat_replay_t *replay, const chat_event_t *event)
     if (known != NULL && known->running == NULL) {
         known->running = opening;
     }
-    if (known != NULL && verdict == CHAT_VERDICT_FORWARD) {
+    if (known != NULL && verdict == CHAT_REPLAY_FORWARD) {
         known->step = replay->step;
     }
 
@@ -153,7 +154,7 @@ on_open(chat_replay_t *replay, const chat_event_t *event)
 }
 
 
-static chat_verdict_e
+static chat_replay_verdict_e
 on_args(chat_replay_t *replay, const chat_event_t *event)
 {
     const chat_known_t   *known;
@@ -170,8 +171,8 @@ on_args(chat_replay_t *replay, const chat_event_t *event)
     }
 
     return known != NULL && known->ready && may_replay(replay, known->id)
-               ? CHAT_VERDICT_DROP
-               : CHAT_VERDICT_FORWARD;
+               ? CHAT_REPLAY_DROP
+               : CHAT_REPLAY_FORWARD;
 }
 
 
@@ -218,17 +219,17 @@ is_answered(const chat_known_t *known)
  * An input error without an opening, for a call that the client has: it says
  * nothing of the input but puts an outcome on the call.
  */
-static chat_verdict_e
+static chat_replay_verdict_e
 on_lone_failure(chat_replay_t *replay, chat_known_t *known)
 {
     if (replay->on && is_answered(known)) {
         replay->count.replays++;
         known->dropped = 1;
-        return CHAT_VERDICT_DROP;
+        return CHAT_REPLAY_DROP;
     }
 
     known->in_stream = CHAT_OUTCOME_ERROR;
-    return CHAT_VERDICT_FORWARD;
+    return CHAT_REPLAY_FORWARD;
 }
 
 
@@ -254,7 +255,7 @@ is_same(const chat_replay_t *replay, const chat_known_t *known,
 }
 
 
-static chat_verdict_e
+static chat_replay_verdict_e
 on_ready(chat_replay_t *replay, const chat_event_t *event)
 {
     chat_known_t   *known;
@@ -269,7 +270,7 @@ on_ready(chat_replay_t *replay, const chat_event_t *event)
         (void) on_open(replay, event);
         opening = event->call->opening;
         if (opening == NULL || opening->ready) {
-            return CHAT_VERDICT_FORWARD;
+            return CHAT_REPLAY_FORWARD;
         }
     }
 
@@ -281,16 +282,16 @@ on_ready(chat_replay_t *replay, const chat_event_t *event)
     }
     opening->known = known;
 
-    if (opening->verdict == CHAT_VERDICT_WAIT) {
+    if (opening->verdict == CHAT_REPLAY_WAIT) {
         if (is_same(replay, known, event)) {
-            decide(replay, opening, CHAT_VERDICT_DROP);
+            decide(replay, opening, CHAT_REPLAY_DROP);
         } else {
-            decide(replay, opening, CHAT_VERDICT_FORWARD);
+            decide(replay, opening, CHAT_REPLAY_FORWARD);
             replay->count.reused += known != NULL && known->ready;
         }
     }
 
-    if (opening->verdict == CHAT_VERDICT_FORWARD && known != NULL) {
+    if (opening->verdict == CHAT_REPLAY_FORWARD && known != NULL) {
         note_forwarded(replay, known, event);
     }
 
@@ -309,7 +310,7 @@ target(const chat_replay_t *replay, chat_str_t id)
 
     if (known == NULL || !may_replay(replay, id)
         || (known->running != NULL
-            && known->running->verdict == CHAT_VERDICT_FORWARD))
+            && known->running->verdict == CHAT_REPLAY_FORWARD))
     {
         return NULL;
     }
@@ -395,7 +396,7 @@ forget_step(chat_replay_t *replay)
     }
 
     replay->fresh = 1;
-    chat_replay_decide(replay, CHAT_VERDICT_DROP);
+    chat_replay_decide(replay, CHAT_REPLAY_DROP);
 
     for (opening = replay->calls->first; opening; opening = opening->later) {
         if (opening->known && opening->known->step == replay->step) {
@@ -422,7 +423,7 @@ chat_replay_judge(chat_replay_t *replay, chat_event_t *event)
     int again = 0;
 
     replay->fresh &= event->type == CHAT_EVENT_STEP_RESET;
-    event->verdict = CHAT_VERDICT_FORWARD;
+    event->verdict = CHAT_REPLAY_FORWARD;
 
     switch (event->type) {
     case CHAT_EVENT_CALL_OPEN:
@@ -459,7 +460,7 @@ chat_replay_judge(chat_replay_t *replay, chat_event_t *event)
 
     if (again) {
         replay->count.results++;
-        event->verdict = CHAT_VERDICT_DROP;
+        event->verdict = CHAT_REPLAY_DROP;
     }
 
     event->opening = event->call ? event->call->opening : NULL;
@@ -467,14 +468,14 @@ chat_replay_judge(chat_replay_t *replay, chat_event_t *event)
 
 
 void
-chat_replay_decide(chat_replay_t *replay, chat_verdict_e verdict)
+chat_replay_decide(chat_replay_t *replay, chat_replay_verdict_e verdict)
 {
     chat_opening_t *opening;
 
     for (opening = replay->calls->first; opening && replay->waiting != 0;
          opening = opening->later)
     {
-        if (opening->verdict == CHAT_VERDICT_WAIT) {
+        if (opening->verdict == CHAT_REPLAY_WAIT) {
             decide(replay, opening, verdict);
         }
     }
@@ -492,7 +493,7 @@ chat_replay_half_open(const chat_replay_t *replay, chat_str_t *ids,
          opening = opening->later)
     {
         if (!opening->ready && opening->known != NULL
-            && opening->verdict == CHAT_VERDICT_FORWARD
+            && opening->verdict == CHAT_REPLAY_FORWARD
             && !is_settled(opening->known->in_stream))
         {
             ids[n++] = opening->known->id;

@@ -45,7 +45,7 @@ void chat_replay_judge(chat_replay_t *replay, chat_event_t *event);
  * Decides all that waits: forward (the quarantine is full) or drop (the
  * stream is over).
  */
-void chat_replay_decide(chat_replay_t *replay, chat_verdict_e verdict);
+void chat_replay_decide(chat_replay_t *replay, chat_replay_verdict_e verdict);
 
 /*
  * The ids of the calls that were forwarded but never became ready, in order

@@ -171,9 +171,9 @@ resolve(chat_parsed_t *parsed)
     chat_event_t *event = parsed->events.items;
 
     for (i = 0; i < parsed->events.count; i++, event++) {
-        if (event->verdict == CHAT_VERDICT_WAIT) {
+        if (event->verdict == CHAT_REPLAY_WAIT) {
             event->verdict = event->opening->verdict;
-            if (event->verdict == CHAT_VERDICT_WAIT) {
+            if (event->verdict == CHAT_REPLAY_WAIT) {
                 return 0;
             }
         }
@@ -236,13 +236,12 @@ emit_frame(chat_stream_t *stream, const chat_parsed_t *parsed)
 
     for (i = 0; i < parsed->events.count; i++, event++) {
         said += !event->implied;
-        dropped += !event->implied && event->verdict == CHAT_VERDICT_DROP;
+        dropped += !event->implied && event->verdict == CHAT_REPLAY_DROP;
 
         if (event->type == CHAT_EVENT_CALL_OPEN) {
-            chat_calls_left(calls, event->call,
-                            event->opening
-                                && event->opening->verdict
-                                       == CHAT_VERDICT_DROP);
+            chat_calls_left(
+                calls, event->call,
+                event->opening && event->opening->verdict == CHAT_REPLAY_DROP);
         }
 
         if (event->type != CHAT_EVENT_CALL_ARGS
@@ -316,7 +315,7 @@ route(chat_stream_t *stream, chat_parsed_t *parsed)
 
     if (stream->quarantine.bytes > stream->conf.max_event) {
         stream->info.overflows++;
-        chat_replay_decide(&stream->replay, CHAT_VERDICT_FORWARD);
+        chat_replay_decide(&stream->replay, CHAT_REPLAY_FORWARD);
     }
 
     return drain(stream);
@@ -423,7 +422,7 @@ judge_all(chat_stream_t *stream, chat_parsed_t *parsed)
             judge(stream, event);
         }
 
-        parsed->waits |= event->verdict == CHAT_VERDICT_WAIT;
+        parsed->waits |= event->verdict == CHAT_REPLAY_WAIT;
     }
 
     for (i = 0; i < parsed->events.nmarks; i++) {
@@ -500,7 +499,7 @@ pass_oversized(chat_stream_t *stream, const chat_frame_t *frame)
 
     if (stream->quarantine.first != NULL) {
         stream->info.overflows++;
-        chat_replay_decide(&stream->replay, CHAT_VERDICT_FORWARD);
+        chat_replay_decide(&stream->replay, CHAT_REPLAY_FORWARD);
         rc = drain(stream);
     }
 
@@ -798,7 +797,7 @@ chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
     stream->over = 1;
     stream->silent = aborted != 0;
 
-    chat_replay_decide(&stream->replay, CHAT_VERDICT_DROP);
+    chat_replay_decide(&stream->replay, CHAT_REPLAY_DROP);
     if (drain(stream) != CHAT_OK) {
         give_up(stream, NULL);
         return end(stream, pieces, n);

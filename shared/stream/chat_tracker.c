@@ -675,7 +675,7 @@ chat_tracker_event(chat_tracker_t *track, const chat_event_t *event)
 {
     chat_stream_info_t *info = track->info;
 
-    if (event->verdict == CHAT_VERDICT_DROP) {
+    if (event->verdict == CHAT_REPLAY_DROP) {
         return;
     }
 

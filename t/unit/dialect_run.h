@@ -292,7 +292,7 @@ cut_open(chat_calls_t *calls, chat_events_t *events,
             dropped = is_dropped(data, &events->items[i]);
             assert_non_null(chat_calls_opening(calls, call));
             call->opening->verdict =
-                dropped ? CHAT_VERDICT_DROP : CHAT_VERDICT_FORWARD;
+                dropped ? CHAT_REPLAY_DROP : CHAT_REPLAY_FORWARD;
             chat_calls_left(calls, call, dropped);
         }
     }

@@ -86,7 +86,7 @@ event(chat_event_e type, uint32_t place, const char *id)
 }
 
 
-static chat_verdict_e
+static chat_replay_verdict_e
 judge(chat_event_t *e)
 {
     chat_replay_judge(&replay, e);
@@ -95,7 +95,7 @@ judge(chat_event_t *e)
 }
 
 
-static chat_verdict_e
+static chat_replay_verdict_e
 call_open(uint32_t place, const char *id)
 {
     chat_event_t e = event(CHAT_EVENT_CALL_OPEN, place, id);
@@ -104,7 +104,7 @@ call_open(uint32_t place, const char *id)
 }
 
 
-static chat_verdict_e
+static chat_replay_verdict_e
 call_args(uint32_t place, const char *id)
 {
     chat_event_t e = event(CHAT_EVENT_CALL_ARGS, place, id);
@@ -113,7 +113,7 @@ call_args(uint32_t place, const char *id)
 }
 
 
-static chat_verdict_e
+static chat_replay_verdict_e
 call_complete(uint32_t place, const char *id, const chat_digest_t *fingerprint,
               int failed)
 {
@@ -129,14 +129,14 @@ call_complete(uint32_t place, const char *id, const chat_digest_t *fingerprint,
 }
 
 
-static chat_verdict_e
+static chat_replay_verdict_e
 call_ready(uint32_t place, const char *id, const chat_digest_t *fingerprint)
 {
     return call_complete(place, id, fingerprint, 0);
 }
 
 
-static chat_verdict_e
+static chat_replay_verdict_e
 call_ask(const char *id)
 {
     chat_event_t e = { .type = CHAT_EVENT_CALL_ASK, .id = chat_cstr(id) };
@@ -145,7 +145,7 @@ call_ask(const char *id)
 }
 
 
-static chat_verdict_e
+static chat_replay_verdict_e
 call_result(const char *id, chat_outcome_e outcome,
             const chat_digest_t *digest)
 {
@@ -171,7 +171,7 @@ opening_of(uint32_t place)
 static char
 verdict_on(const char *what)
 {
-    chat_verdict_e v = CHAT_VERDICT_WAIT;
+    chat_replay_verdict_e v = CHAT_REPLAY_WAIT;
 
     begin(1, known[0].id.len != 0);
 
@@ -203,8 +203,8 @@ verdict_on(const char *what)
         v = call_result("c1", CHAT_OUTCOME_DENIED, &same);
     }
 
-    assert_int_not_equal(v, CHAT_VERDICT_WAIT);
-    return v == CHAT_VERDICT_DROP ? 'D' : 'F';
+    assert_int_not_equal(v, CHAT_REPLAY_WAIT);
+    return v == CHAT_REPLAY_DROP ? 'D' : 'F';
 }
 
 
@@ -265,14 +265,14 @@ s14_another_name_is_another_call(void **state)
     begin(1, 1);
     e = event(CHAT_EVENT_CALL_OPEN, PLACE, "c1");
     e.name = chat_cstr("else");
-    assert_int_equal(judge(&e), CHAT_VERDICT_FORWARD);
+    assert_int_equal(judge(&e), CHAT_REPLAY_FORWARD);
     assert_int_equal(replay.count.reused, 1);
 
     /* A missing name does not matter. */
     begin(1, 1);
     e = event(CHAT_EVENT_CALL_OPEN, PLACE, "c1");
     e.name = chat_str(NULL, 0);
-    assert_int_equal(judge(&e), CHAT_VERDICT_WAIT);
+    assert_int_equal(judge(&e), CHAT_REPLAY_WAIT);
 }
 
 
@@ -281,16 +281,16 @@ a_verdict_is_latched(void **state)
 {
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
     begin(1, 1);
-    assert_int_equal(call_open(PLACE, "c1"), CHAT_VERDICT_WAIT);
-    assert_int_equal(call_args(PLACE, "c1"), CHAT_VERDICT_WAIT);
-    chat_replay_decide(&replay, CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_args(PLACE, "c1"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_ready(PLACE, "c1", &same), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_open(PLACE, "c1"), CHAT_REPLAY_WAIT);
+    assert_int_equal(call_args(PLACE, "c1"), CHAT_REPLAY_WAIT);
+    chat_replay_decide(&replay, CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_args(PLACE, "c1"), CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_ready(PLACE, "c1", &same), CHAT_REPLAY_FORWARD);
     assert_int_equal(replay.count.replays, 0);
 
     /* The client has all forwarded events from now on. */
     assert_int_equal(call_result("c1", CHAT_OUTCOME_ERROR, &other),
-                     CHAT_VERDICT_FORWARD);
+                     CHAT_REPLAY_FORWARD);
 }
 
 
@@ -303,16 +303,16 @@ an_id_may_be_corrected(void **state)
     known[1].fingerprint = other;
 
     begin(1, 2);
-    assert_int_equal(call_open(PLACE, "c1"), CHAT_VERDICT_WAIT);
-    assert_int_equal(call_ready(PLACE, "c2", &other), CHAT_VERDICT_DROP);
+    assert_int_equal(call_open(PLACE, "c1"), CHAT_REPLAY_WAIT);
+    assert_int_equal(call_ready(PLACE, "c2", &other), CHAT_REPLAY_DROP);
 
     begin(1, 2);
-    assert_int_equal(call_open(PLACE, "c1"), CHAT_VERDICT_WAIT);
-    assert_int_equal(call_ready(PLACE, "c2", &same), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_open(PLACE, "c1"), CHAT_REPLAY_WAIT);
+    assert_int_equal(call_ready(PLACE, "c2", &same), CHAT_REPLAY_FORWARD);
 
     begin(1, 2);
-    assert_int_equal(call_open(PLACE, "new"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_ready(PLACE, "c1", &same), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_open(PLACE, "new"), CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_ready(PLACE, "c1", &same), CHAT_REPLAY_FORWARD);
 }
 
 
@@ -323,7 +323,7 @@ the_last_entry_of_an_id_counts(void **state)
     known[1] = known[0];
     known[1].ready = 1;
     begin(1, 2);
-    assert_int_equal(call_ready(PLACE, "c1", &same), CHAT_VERDICT_DROP);
+    assert_int_equal(call_ready(PLACE, "c1", &same), CHAT_REPLAY_DROP);
 }
 
 
@@ -332,8 +332,8 @@ a_fingerprint_that_is_not_known_is_no_replay(void **state)
 {
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
     begin(1, 1);
-    assert_int_equal(call_open(PLACE, "c1"), CHAT_VERDICT_WAIT);
-    assert_int_equal(call_ready(PLACE, "c1", NULL), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_open(PLACE, "c1"), CHAT_REPLAY_WAIT);
+    assert_int_equal(call_ready(PLACE, "c1", NULL), CHAT_REPLAY_FORWARD);
 }
 
 
@@ -343,34 +343,34 @@ s05_openings_within_one_stream(void **state)
     const chat_opening_t *first, *second, *third;
 
     begin(1, 0);
-    assert_int_equal(call_open(0, "c1"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_open(0, "c1"), CHAT_VERDICT_DROP);
+    assert_int_equal(call_open(0, "c1"), CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_open(0, "c1"), CHAT_REPLAY_DROP);
     first = opening_of(0);
     assert_ptr_equal(first, calls.first);
-    assert_int_equal(call_args(0, "c1"), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_args(0, "c1"), CHAT_REPLAY_FORWARD);
 
-    assert_int_equal(call_open(1, "c1"), CHAT_VERDICT_DROP);
-    assert_int_equal(call_args(1, "c1"), CHAT_VERDICT_DROP);
-    assert_int_equal(call_ready(1, "c1", &same), CHAT_VERDICT_DROP);
-    assert_int_equal(call_ready(0, "c1", &same), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_open(1, "c1"), CHAT_REPLAY_DROP);
+    assert_int_equal(call_args(1, "c1"), CHAT_REPLAY_DROP);
+    assert_int_equal(call_ready(1, "c1", &same), CHAT_REPLAY_DROP);
+    assert_int_equal(call_ready(0, "c1", &same), CHAT_REPLAY_FORWARD);
 
     /* The call is ready: a further opening is a replay, or another call. */
-    assert_int_equal(call_open(0, "c1"), CHAT_VERDICT_WAIT);
+    assert_int_equal(call_open(0, "c1"), CHAT_REPLAY_WAIT);
     second = opening_of(0);
     assert_ptr_not_equal(first, second);
-    assert_int_equal(call_ready(0, "c1", &same), CHAT_VERDICT_DROP);
-    assert_int_equal(call_open(0, "c1"), CHAT_VERDICT_WAIT);
-    assert_int_equal(call_ready(0, "c1", &other), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_ready(0, "c1", &same), CHAT_REPLAY_DROP);
+    assert_int_equal(call_open(0, "c1"), CHAT_REPLAY_WAIT);
+    assert_int_equal(call_ready(0, "c1", &other), CHAT_REPLAY_FORWARD);
     third = opening_of(0);
 
-    assert_int_equal(first->verdict, CHAT_VERDICT_FORWARD);
-    assert_int_equal(second->verdict, CHAT_VERDICT_DROP);
-    assert_int_equal(third->verdict, CHAT_VERDICT_FORWARD);
+    assert_int_equal(first->verdict, CHAT_REPLAY_FORWARD);
+    assert_int_equal(second->verdict, CHAT_REPLAY_DROP);
+    assert_int_equal(third->verdict, CHAT_REPLAY_FORWARD);
 }
 
 
 /* Opens the call under a name. */
-static chat_verdict_e
+static chat_replay_verdict_e
 call_named(uint32_t place, const char *id, const char *name)
 {
     chat_event_t e = event(CHAT_EVENT_CALL_OPEN, place, id);
@@ -386,25 +386,25 @@ s126_a_running_call_opened_under_another_name_is_forwarded(void **state)
     chat_str_t ids[4];
 
     begin(1, 0);
-    assert_int_equal(call_named(0, "c1", "find"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_named(0, "c1", "find"), CHAT_VERDICT_DROP);
-    assert_int_equal(call_named(0, "c1", "else"), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_named(0, "c1", "find"), CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_named(0, "c1", "find"), CHAT_REPLAY_DROP);
+    assert_int_equal(call_named(0, "c1", "else"), CHAT_REPLAY_FORWARD);
     assert_ptr_equal(calls.last, opening_of(0));
     assert_ptr_not_equal(calls.first, opening_of(0));
-    assert_int_equal(call_named(0, "c1", "else"), CHAT_VERDICT_DROP);
+    assert_int_equal(call_named(0, "c1", "else"), CHAT_REPLAY_DROP);
     assert_int_equal(replay.count.replays, 2);
 
     /* The call opens once and ends once. */
     assert_int_equal(chat_replay_half_open(&replay, ids, 4), 1);
-    assert_int_equal(call_args(0, "c1"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_ready(0, "c1", &same), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_args(0, "c1"), CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_ready(0, "c1", &same), CHAT_REPLAY_FORWARD);
     assert_int_equal(chat_replay_half_open(&replay, ids, 4), 0);
 
     /* In another slot, too. */
     begin(1, 0);
-    assert_int_equal(call_named(0, "c1", "find"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_named(1, "c1", "else"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_ready(1, "c1", &same), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_named(0, "c1", "find"), CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_named(1, "c1", "else"), CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_ready(1, "c1", &same), CHAT_REPLAY_FORWARD);
 }
 
 
@@ -413,10 +413,10 @@ s126_a_replay_that_waits_is_let_go_by_another_name(void **state)
 {
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
     begin(1, 1);
-    assert_int_equal(call_named(0, "c1", "find"), CHAT_VERDICT_WAIT);
-    assert_int_equal(call_named(0, "c1", "else"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(calls.first->verdict, CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_ready(0, "c1", &same), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_named(0, "c1", "find"), CHAT_REPLAY_WAIT);
+    assert_int_equal(call_named(0, "c1", "else"), CHAT_REPLAY_FORWARD);
+    assert_int_equal(calls.first->verdict, CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_ready(0, "c1", &same), CHAT_REPLAY_FORWARD);
 }
 
 
@@ -430,14 +430,14 @@ s111_a_weak_id_is_no_replay_where_the_model_may_reuse_it(void **state)
         know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
         known[0].id = chat_cstr(weak[i]);
         begin_with(1, 1, 1);
-        assert_int_equal(call_open(0, weak[i]), CHAT_VERDICT_FORWARD);
-        assert_int_equal(call_open(1, weak[i]), CHAT_VERDICT_FORWARD);
-        assert_int_equal(call_ready(0, weak[i], &same), CHAT_VERDICT_FORWARD);
-        assert_int_equal(call_ready(1, weak[i], &same), CHAT_VERDICT_FORWARD);
-        assert_int_equal(call_args(2, weak[i]), CHAT_VERDICT_FORWARD);
-        assert_int_equal(call_ready(3, weak[i], &same), CHAT_VERDICT_FORWARD);
+        assert_int_equal(call_open(0, weak[i]), CHAT_REPLAY_FORWARD);
+        assert_int_equal(call_open(1, weak[i]), CHAT_REPLAY_FORWARD);
+        assert_int_equal(call_ready(0, weak[i], &same), CHAT_REPLAY_FORWARD);
+        assert_int_equal(call_ready(1, weak[i], &same), CHAT_REPLAY_FORWARD);
+        assert_int_equal(call_args(2, weak[i]), CHAT_REPLAY_FORWARD);
+        assert_int_equal(call_ready(3, weak[i], &same), CHAT_REPLAY_FORWARD);
         assert_int_equal(call_result(weak[i], CHAT_OUTCOME_DENIED, &other),
-                         CHAT_VERDICT_FORWARD);
+                         CHAT_REPLAY_FORWARD);
     }
 }
 
@@ -450,9 +450,9 @@ s112_a_strong_id_is_a_replay_everywhere(void **state)
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
     known[0].id = chat_cstr(strong);
     begin_with(1, 1, 1);
-    assert_int_equal(call_open(0, strong), CHAT_VERDICT_WAIT);
-    assert_int_equal(call_ready(0, strong, &same), CHAT_VERDICT_DROP);
-    assert_int_equal(call_args(1, strong), CHAT_VERDICT_DROP);
+    assert_int_equal(call_open(0, strong), CHAT_REPLAY_WAIT);
+    assert_int_equal(call_ready(0, strong, &same), CHAT_REPLAY_DROP);
+    assert_int_equal(call_args(1, strong), CHAT_REPLAY_DROP);
 }
 
 
@@ -460,11 +460,11 @@ static void
 calls_without_an_id_are_forwarded(void **state)
 {
     begin(1, 0);
-    assert_int_equal(call_open(0, ""), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_open(1, ""), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_ready(0, "", &same), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_ready(1, "", &same), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_ask(""), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_open(0, ""), CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_open(1, ""), CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_ready(0, "", &same), CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_ready(1, "", &same), CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_ask(""), CHAT_REPLAY_FORWARD);
 }
 
 
@@ -480,7 +480,7 @@ half_open_calls_in_order(void **state)
     (void) call_open(2, "a");
     (void) call_open(3, "d");
     (void) call_ready(2, "a", &same);
-    chat_replay_decide(&replay, CHAT_VERDICT_DROP);
+    chat_replay_decide(&replay, CHAT_REPLAY_DROP);
     assert_int_equal(chat_replay_half_open(&replay, ids, 4), 2);
     assert_true(chat_str_is(ids[0], "b"));
     assert_true(chat_str_is(ids[1], "d"));
@@ -504,7 +504,7 @@ past_the_bound_nothing_is_opened(void **state)
             chat_calls_open_at(&calls, i, chat_cstr(id), chat_str(NULL, 0)));
         (void) call_open(i, id);
     }
-    assert_int_equal(call_args(4095, "x0"), CHAT_VERDICT_DROP);
+    assert_int_equal(call_args(4095, "x0"), CHAT_REPLAY_DROP);
 
     used = chat_arena_used(arena);
     assert_null(chat_calls_open_at(&calls, i, chat_cstr("c1"), known[0].name));
@@ -517,7 +517,7 @@ past_the_bound_nothing_is_opened(void **state)
      */
     assert_non_null(
         chat_calls_open_at(&calls, 0, chat_cstr("x0"), chat_str(NULL, 0)));
-    assert_int_equal(call_open(0, "x0"), CHAT_VERDICT_DROP);
+    assert_int_equal(call_open(0, "x0"), CHAT_REPLAY_DROP);
     assert_int_equal(chat_arena_used(arena), used);
     assert_false(calls.failed);
 }
@@ -562,13 +562,13 @@ off_forwards_all_and_counts(void **state)
 {
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_GRANTED);
     begin(0, 1);
-    assert_int_equal(call_open(0, "c1"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_open(0, "c1"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_ready(0, "c1", &same), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_args(0, "c1"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_ask("c1"), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_open(0, "c1"), CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_open(0, "c1"), CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_ready(0, "c1", &same), CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_args(0, "c1"), CHAT_REPLAY_FORWARD);
+    assert_int_equal(call_ask("c1"), CHAT_REPLAY_FORWARD);
     assert_int_equal(call_result("c1", CHAT_OUTCOME_DENIED, &same),
-                     CHAT_VERDICT_FORWARD);
+                     CHAT_REPLAY_FORWARD);
     assert_int_equal(replay.count.opened, 1);
     assert_int_equal(replay.count.replays, 0);
     assert_int_equal(replay.count.results, 0);
