@@ -285,6 +285,16 @@ init_event(ngx_chat_ctx_t *ctx, ngx_uint_t what, chat_log_event_t *event)
 }
 
 
+/* 1 if the event is in timelines, but not among the last events. */
+static ngx_uint_t
+is_quiet(ngx_uint_t what)
+{
+    return what < CHAT_REASONS
+               ? chat_reasons[what].verdict == CHAT_VERDICT_PASSED
+               : what >= CHAT_WHAT_EXTERNAL;
+}
+
+
 /* The event is in timelines, and if not quiet among the last events. */
 static void
 add_event(ngx_chat_ctx_t *ctx, const chat_log_event_t *event)
@@ -295,7 +305,7 @@ add_event(ngx_chat_ctx_t *ctx, const chat_log_event_t *event)
     entry = &slot->timeline[slot->ntimed++ % CHAT_STATUS_TIMELINE];
     write_entry(&entry->seq, &entry->event, event, sizeof(*event));
 
-    if (!chat_event_is_quiet(event->what)) {
+    if (!is_quiet(event->what)) {
         entry = &slot->events[slot->nevents++ % CHAT_STATUS_EVENTS];
         write_entry(&entry->seq, &entry->event, event, sizeof(*event));
     }
@@ -323,7 +333,7 @@ put_event(ngx_chat_ctx_t *ctx, ngx_uint_t what, const char *detail, ...)
                          detail, args);
     va_end(args);
 
-    if (what < CHAT_REASONS && !chat_event_is_quiet((unsigned) what)) {
+    if (what < CHAT_REASONS && !is_quiet(what)) {
         end = ngx_chat_log_id(id, ctx->scope.conversation);
         chat_hex(event.batch, sizeof(event.batch), batch);
         ngx_log_error(

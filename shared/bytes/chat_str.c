@@ -12,17 +12,10 @@
 #include "bytes/chat_str.h"
 
 
-const unsigned char *
-chat_str_find(chat_str_t s, const char *text)
-{
-    return s.len ? memmem(s.data, s.len, text, strlen(text)) : NULL;
-}
-
-
 int
 chat_str_has(chat_str_t s, const char *text)
 {
-    return chat_str_find(s, text) != NULL;
+    return s.len && memmem(s.data, s.len, text, strlen(text)) != NULL;
 }
 
 

@@ -103,12 +103,8 @@ chat_str_compare(chat_str_t a, chat_str_t b)
 
 
 /*
- * The first place in s where the characters of the C string text begin, or
- * NULL. text has at least one character.
+ * 1 if the characters of the C string text, at least one, stand anywhere in s.
  */
-const unsigned char *chat_str_find(chat_str_t s, const char *text);
-
-/* 1 if the characters of the C string text stand anywhere in s. */
 int chat_str_has(chat_str_t s, const char *text);
 
 /*

@@ -492,21 +492,6 @@ chat_json_text(chat_json_doc_t *doc, const chat_json_t *object,
 }
 
 
-chat_str_t
-chat_json_key(chat_json_doc_t *doc, const chat_json_t *member)
-{
-    chat_str_t s;
-
-    if (member == NULL || member->key_end == 0) {
-        return chat_str(NULL, 0);
-    }
-
-    s = chat_json_inner(doc, member->key_start, member->key_end);
-
-    return member->plain_key ? s : chat_json_decoded(doc, s);
-}
-
-
 int
 chat_json_equals(chat_json_doc_t *doc, const chat_json_t *node,
                  const char *text, size_t len)

@@ -102,9 +102,6 @@ chat_str_t chat_json_string(chat_json_doc_t *doc, const chat_json_t *node);
 chat_str_t chat_json_text(chat_json_doc_t *doc, const chat_json_t *object,
                           const char *key);
 
-/* The decoded key of a member of an object, likewise. */
-chat_str_t chat_json_key(chat_json_doc_t *doc, const chat_json_t *member);
-
 /*
  * Writes the decoded characters of s, a valid string between its quotes, to
  * out, which has room for s.len and CHAT_JSON_ROOM bytes; returns their end.

@@ -184,16 +184,6 @@ typedef struct {
     char          detail[CHAT_STATUS_DETAIL];
 } chat_log_event_t;
 
-/* 1 if the event is in timelines, but not among the last events. */
-static inline int
-chat_event_is_quiet(unsigned what)
-{
-    return what < CHAT_REASONS
-               ? chat_reasons[what].verdict == CHAT_VERDICT_PASSED
-               : what >= CHAT_WHAT_EXTERNAL;
-}
-
-
 typedef struct {
     chat_str_t           version;
     chat_str_t           nginx;

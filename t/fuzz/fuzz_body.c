@@ -198,7 +198,8 @@ fuzz_keep(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
             chat_buf_add(out,
                          chat_str(doc->text.data + at, child->start - at));
         } else if (!fuzz_is_changed(doc, child)) {
-            chat_buf_format(out, "%j:", chat_json_key(doc, child));
+            chat_buf_add(out, chat_str(doc->text.data + child->key_start,
+                                       child->key_end - child->key_start));
         }
 
         if (node->type == CHAT_JSON_ARRAY || !fuzz_is_changed(doc, child)) {

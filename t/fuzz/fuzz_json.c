@@ -50,25 +50,27 @@ fuzz_value(chat_json_doc_t *doc, const chat_json_t *node)
 static void
 fuzz_key(chat_json_doc_t *doc, const chat_json_t *node)
 {
-    char      *name;
-    chat_str_t key;
+    char          *name;
+    size_t         len;
+    unsigned char *end;
 
     NEED(doc->text.data[node->key_start] == '"');
     NEED(doc->text.data[node->key_end - 1] == '"');
     NEED(node->key_start + 2 <= node->key_end);
 
-    key = chat_json_key(doc, node);
-    NEED(key.data != NULL);
+    len = node->key_end - node->key_start - 2;
+    name = malloc(len + CHAT_JSON_ROOM + 1);
+    NEED(name != NULL);
 
-    if (key.len == 0 || memchr(key.data, '\0', key.len) != NULL) {
-        return;
+    end =
+        chat_json_unescape(chat_str(doc->text.data + node->key_start + 1, len),
+                           (unsigned char *) name);
+    *end = '\0';
+
+    if (strlen(name) == (size_t) (end - (unsigned char *) name)) {
+        NEED(chat_json_key_is(doc, node, name));
     }
 
-    name = malloc(key.len + 1);
-    NEED(name != NULL);
-    memcpy(name, key.data, key.len);
-    name[key.len] = '\0';
-    NEED(chat_json_key_is(doc, node, name));
     free(name);
 }
 

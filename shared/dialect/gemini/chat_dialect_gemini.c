@@ -101,18 +101,25 @@ asks_sse(chat_str_t query)
 }
 
 
-chat_gemini_form_e
-chat_gemini_form(chat_str_t uri)
+/* How an answer comes, which the URI says. */
+typedef enum {
+    FORM_EVENTS, /* SSE */
+    FORM_ARRAY,  /* the chunks of a stream as one JSON array */
+    FORM_OBJECT  /* no stream */
+} form_e;
+
+static form_e
+answer_form(chat_str_t uri)
 {
     chat_str_t path = chat_str_cut(&uri, '?'), query = uri;
 
     if (chat_str_ends(path, ":generateContent")) {
-        return CHAT_GEMINI_OBJECT;
+        return FORM_OBJECT;
     }
 
     return chat_str_ends(path, ":streamGenerateContent") && !asks_sse(query)
-               ? CHAT_GEMINI_ARRAY
-               : CHAT_GEMINI_EVENTS;
+               ? FORM_ARRAY
+               : FORM_EVENTS;
 }
 
 
@@ -579,7 +586,7 @@ read_request(chat_transcript_t *t)
     }
 
     /* no member of the body says whether the answer is a stream */
-    t->rq->stream = chat_gemini_form(t->rq->uri) == CHAT_GEMINI_EVENTS;
+    t->rq->stream = answer_form(t->rq->uri) == FORM_EVENTS;
     t->data = &body;
     chat_transcript_read(t, contents);
     chat_transcript_end(t);
@@ -653,16 +660,16 @@ empty(const chat_request_t *rq, const chat_result_t *results, size_t n,
         "{\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[]},"
         "\"finishReason\":\"STOP\",\"index\":0}]}";
 
-    switch (chat_gemini_form(rq->uri)) {
-    case CHAT_GEMINI_EVENTS:
+    switch (answer_form(rq->uri)) {
+    case FORM_EVENTS:
         chat_buf_format(out, "data: %s\n\n", turn);
         break;
 
-    case CHAT_GEMINI_ARRAY:
+    case FORM_ARRAY:
         chat_buf_format(out, "[%s]", turn);
         break;
 
-    case CHAT_GEMINI_OBJECT:
+    case FORM_OBJECT:
         chat_buf_puts(out, turn);
         break;
     }

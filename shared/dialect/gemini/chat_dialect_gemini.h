@@ -9,15 +9,6 @@
 
 #include "dialect/chat_dialect.h"
 
-/* How an answer comes, which the URI says. */
-typedef enum {
-    CHAT_GEMINI_EVENTS, /* SSE */
-    CHAT_GEMINI_ARRAY,  /* the chunks of a stream as one JSON array */
-    CHAT_GEMINI_OBJECT  /* no stream */
-} chat_gemini_form_e;
-
-chat_gemini_form_e chat_gemini_form(chat_str_t uri);
-
 /* Arguments that come in pieces, each with the path of a value. */
 typedef struct chat_gemini_args_s chat_gemini_args_t;
 
