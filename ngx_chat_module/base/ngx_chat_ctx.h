@@ -265,7 +265,7 @@ struct ngx_chat_ctx_s {
     ngx_chat_writer_t  *writer;    /* of what the client is sent; or NULL */
     const char         *stream_id; /* in the stream index; or NULL */
     ngx_chat_indexed_t *indexed;   /* where it can be found again; or NULL */
-    char               *hold;      /* id of its indexed hold; or NULL */
+    char               *hold_id;   /* id of its indexed hold; or NULL */
     ngx_chat_resume_t  *resume;    /* of chat_resume; or NULL */
     ngx_chat_results_t *results;   /* of chat_results; or NULL */
     ngx_chat_filter_t  *filter;    /* of an upstream's answer; or NULL */

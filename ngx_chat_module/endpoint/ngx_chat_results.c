@@ -21,7 +21,7 @@
 struct ngx_chat_results_s {
     chat_external_t       external; /* POST: the results of the body */
     chat_batch_t         *cleared;  /* by a DELETE; or NULL */
-    chat_recorded_t       recorded;
+    chat_indexed_batch_t  recorded;
     const chat_dialect_t *dialect; /* of the batch */
     chat_facts_t          put;     /* what is joined */
 

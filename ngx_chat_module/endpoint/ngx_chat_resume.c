@@ -406,10 +406,10 @@ follow_stream(ngx_chat_ctx_t *ctx, const chat_listed_t *stream)
 static void
 resume_stream(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 {
-    chat_rc_e          rc;
-    chat_listed_t      stream;
-    chat_recorded_t    batch;
-    ngx_chat_resume_t *resume = ctx->resume;
+    chat_rc_e            rc;
+    chat_listed_t        stream;
+    chat_indexed_batch_t batch;
+    ngx_chat_resume_t   *resume = ctx->resume;
 
     rc = chat_listed_find(facts, n, resume->place.stream, &stream);
 

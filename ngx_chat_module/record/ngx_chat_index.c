@@ -186,11 +186,11 @@ end_hold(ngx_chat_ctx_t *ctx)
 {
     chat_key_t index;
 
-    if (ctx->hold != NULL
+    if (ctx->hold_id != NULL
         && chat_conversation_index_key(&ctx->scope, &index) == CHAT_OK)
     {
-        put_end(ctx, &index, ctx->hold, CHAT_END_NONE);
-        ctx->hold = NULL;
+        put_end(ctx, &index, ctx->hold_id, CHAT_END_NONE);
+        ctx->hold_id = NULL;
     }
 }
 
@@ -202,7 +202,7 @@ ngx_chat_index_hold(ngx_chat_ctx_t *ctx)
     chat_key_t   index, hold;
     chat_facts_t facts;
 
-    if (ctx->hold != NULL || find_index(ctx, &index) != NGX_OK) {
+    if (ctx->hold_id != NULL || find_index(ctx, &index) != NGX_OK) {
         return;
     }
 
@@ -214,7 +214,7 @@ ngx_chat_index_hold(ngx_chat_ctx_t *ctx)
     chat_digest_of(&hold.name, chat_cstr("hold"), ctx->barrier.q.worker,
                    ctx->barrier.q.request);
     chat_listed_id(&hold, id);
-    ctx->hold = id;
+    ctx->hold_id = id;
     ctx->cleanups[NGX_CHAT_CLEANUP_INDEX_HOLD] = end_hold;
 
     entry_facts(ctx, CHAT_LISTED_HOLD, ngx_chat_now(), &hold.name, &facts);

@@ -198,9 +198,9 @@ name_batch(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_decide_index(ngx_chat_ctx_t *ctx)
 {
-    chat_key_t      key;
-    chat_facts_t    facts;
-    chat_recorded_t recorded;
+    chat_key_t           key;
+    chat_facts_t         facts;
+    chat_indexed_batch_t recorded;
 
     if (chat_conversation_index_key(&ctx->scope, &key) != CHAT_OK) {
         return;
@@ -216,12 +216,20 @@ ngx_chat_decide_index(ngx_chat_ctx_t *ctx)
 }
 
 
+/* 1 if each worker sees a join at once. */
+static ngx_uint_t
+is_immediate(const chat_store_t *store)
+{
+    return store->flush == NULL;
+}
+
+
 ngx_uint_t
 ngx_chat_decide_later(ngx_chat_ctx_t *ctx, void (*poll)(ngx_chat_ctx_t *ctx))
 {
     static const ngx_msec_t pauses[] = { 5, 15, 40, 140 };
 
-    if (ctx->worker->store->flush == NULL
+    if (is_immediate(ctx->worker->store)
         || ctx->barrier.polls == sizeof(pauses) / sizeof(pauses[0]))
     {
         return 0;
@@ -418,9 +426,9 @@ without_batch(const ngx_chat_ctx_t *ctx)
 static void
 on_index(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
-    ngx_chat_ctx_t *ctx = of->ctx;
-    chat_key_t     *key = &ctx->barrier.q.key;
-    chat_recorded_t recorded;
+    ngx_chat_ctx_t      *ctx = of->ctx;
+    chat_key_t          *key = &ctx->barrier.q.key;
+    chat_indexed_batch_t recorded;
     chat_class_e class = ctx->body.rq.class;
 
     ngx_chat_metrics_asked(ctx);
@@ -580,7 +588,7 @@ decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
     chat_rc_e           rc = CHAT_ERROR;
     chat_buf_t          cors = { 0 };
-    chat_gate_e         verdict;
+    chat_gate_verdict_e verdict;
     ngx_chat_barrier_t *b = &ctx->barrier;
 
     b->q.now = ngx_chat_now();
@@ -622,7 +630,7 @@ decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 
 
 void
-ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed)
+ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t unrecorded)
 {
     ngx_uint_t   observe;
     chat_facts_t twin;
@@ -635,7 +643,7 @@ ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed)
     terms.class = class;
     terms.watching = b->watching;
     terms.no_hold = ctx->conf->hold == 0;
-    terms.followed = followed || observe;
+    terms.unrecorded = unrecorded || observe;
 
     ctx->act = chat_gate_act(&b->q, &b->decision, &terms);
 
@@ -656,7 +664,7 @@ ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed)
         ctx->body.rq.class = CHAT_CLASS_CONTINUATION;
     }
 
-    if (ctx->act.action == CHAT_ACT_CLAIM || followed) {
+    if (ctx->act.action == CHAT_ACT_CLAIM || unrecorded) {
         return;
     }
 

@@ -94,8 +94,8 @@ void ngx_chat_decide_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc);
 /* The request must not go on without the store. */
 void ngx_chat_decide_refuse(ngx_chat_ctx_t *ctx);
 
-/* Sets ctx->act by the last look; followed: there is no recording. */
-void ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed);
+/* Sets ctx->act by the last look; unrecorded: there is no recording. */
+void ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t unrecorded);
 
 /* Called before each query: the request waits for the store. */
 void ngx_chat_decide_ask(ngx_chat_ctx_t *ctx);

@@ -573,7 +573,7 @@ chat_carried_compare(const void *one, const void *two)
 
 
 chat_str_t
-chat_results_text(chat_carried_t *list, size_t n, chat_arena_t *arena)
+chat_carried_text(chat_carried_t *list, size_t n, chat_arena_t *arena)
 {
     size_t i, len = 0;
     char  *text = chat_arena_alloc(arena, n * CHAT_CARRIED_TEXT + 1);
@@ -600,7 +600,7 @@ chat_results_text(chat_carried_t *list, size_t n, chat_arena_t *arena)
 
 
 int
-chat_results_carry(chat_str_t results, chat_str_t id)
+chat_carried_has(chat_str_t results, chat_str_t id)
 {
     int           order;
     char          hex[2 * CHAT_CARRIED_ID + 1];
@@ -631,7 +631,7 @@ chat_results_carry(chat_str_t results, chat_str_t id)
 
 
 int
-chat_results_agree(chat_str_t one, chat_str_t other)
+chat_carried_agree(chat_str_t one, chat_str_t other)
 {
     int    order;
     size_t i = 0, k = 0;

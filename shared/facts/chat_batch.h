@@ -30,14 +30,14 @@ void chat_carried(chat_carried_t *carried, chat_str_t id,
  * The results as one text in the arena, one for each call; the list is
  * sorted. NULL data without memory.
  */
-chat_str_t chat_results_text(chat_carried_t *list, size_t n,
+chat_str_t chat_carried_text(chat_carried_t *list, size_t n,
                              chat_arena_t *arena);
 
 /* 1 if no call has one result in one text and another one in the other. */
-int chat_results_agree(chat_str_t one, chat_str_t other);
+int chat_carried_agree(chat_str_t one, chat_str_t other);
 
 /* 1 if the text, which is sorted, has a result of this call. */
-int chat_results_carry(chat_str_t results, chat_str_t id);
+int chat_carried_has(chat_str_t results, chat_str_t id);
 
 
 /* A call as the store knows it. */

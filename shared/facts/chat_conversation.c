@@ -78,7 +78,7 @@ chat_facts_listed(chat_facts_t *facts, chat_listed_kind_e kind,
 
 void
 chat_facts_batch(chat_facts_t *facts, uint64_t ms,
-                 const chat_recorded_t *recorded)
+                 const chat_indexed_batch_t *recorded)
 {
     int  two = recorded->nnames > 1;
     char name[CHAT_LISTED_NAME + 1], other[CHAT_LISTED_NAME + 1] = "";
@@ -246,7 +246,8 @@ chat_listed_find(const chat_fact_t *facts, size_t n, chat_str_t id,
 
 
 chat_rc_e
-chat_batch_newest(const chat_fact_t *facts, size_t n, chat_recorded_t *newest)
+chat_batch_newest(const chat_fact_t *facts, size_t n,
+                  chat_indexed_batch_t *newest)
 {
     size_t        i;
     chat_str_t    value = { NULL, 0 };

@@ -31,11 +31,11 @@ typedef struct {
     size_t        nnames;                /* at least 1 */
     chat_str_t    dialect;               /* its name */
     uint64_t      ms;                    /* newest: when it was recorded */
-} chat_recorded_t;
+} chat_indexed_batch_t;
 
 /* batch/<ms>-<name>: of a conversation's record. */
 void chat_facts_batch(chat_facts_t *facts, uint64_t ms,
-                      const chat_recorded_t *recorded);
+                      const chat_indexed_batch_t *recorded);
 
 /*
  * The newest batch in a conversation's record; it is the open one, if any is:
@@ -43,7 +43,7 @@ void chat_facts_batch(chat_facts_t *facts, uint64_t ms,
  * into the facts. CHAT_DECLINED: there is none.
  */
 chat_rc_e chat_batch_newest(const chat_fact_t *facts, size_t n,
-                            chat_recorded_t *newest);
+                            chat_indexed_batch_t *newest);
 
 
 #define CHAT_LISTED_ID 16 /* characters of a stream's id */

@@ -66,7 +66,7 @@ typedef struct {
     unsigned char signature[16];
     unsigned char retry_key[16]; /* of Idempotency-Key; zero: none */
     unsigned char transcript[16];
-    chat_str_t    results;   /* that it carries; see chat_results_agree() */
+    chat_str_t    results;   /* that it carries; see chat_carried_agree() */
     int           described; /* transcript and results are known */
     uint64_t      ms;        /* when it was claimed; 0: not known */
     uint32_t      answer;    /* HTTP status; 0: none yet */

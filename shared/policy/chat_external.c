@@ -527,7 +527,8 @@ chat_external_attempt(const chat_attempt_t *attempt, chat_buf_t *out)
 
 
 void
-chat_external_show(const chat_batch_t *batch, const chat_recorded_t *recorded,
+chat_external_show(const chat_batch_t         *batch,
+                   const chat_indexed_batch_t *recorded,
                    chat_str_t conversation, chat_buf_t *out)
 {
     char name[17];

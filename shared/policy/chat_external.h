@@ -79,8 +79,8 @@ size_t chat_external_applied(const chat_external_t *out,
 int chat_external_is_open(const chat_batch_t *batch);
 
 /* The batch as JSON, without payloads. */
-void chat_external_show(const chat_batch_t    *batch,
-                        const chat_recorded_t *recorded,
+void chat_external_show(const chat_batch_t         *batch,
+                        const chat_indexed_batch_t *recorded,
                         chat_str_t conversation, chat_buf_t *out);
 
 /* The ids of the batch's calls that a DELETE clears, as JSON; NULL: none. */

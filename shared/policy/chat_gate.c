@@ -12,7 +12,7 @@
 #define CHAT_LOOP_MS 60000
 
 
-chat_gate_e
+chat_gate_verdict_e
 chat_gate_may_claim(const chat_question_t *q, const chat_batch_t *batch,
                     uint32_t k)
 {
@@ -197,7 +197,7 @@ chat_gate_carries(const chat_attempt_t *last, chat_str_t id)
 {
     return last->k != 0 && !last->is_void && last->described
            && (last->end == CHAT_END_NONE || last->end == CHAT_END_FINISHED)
-           && chat_results_carry(last->results, id);
+           && chat_carried_has(last->results, id);
 }
 
 
@@ -251,7 +251,7 @@ chat_gate_listed(const chat_look_t *look, int *unlisted)
 
 
 /* The request may claim the next attempt. */
-static chat_gate_e
+static chat_gate_verdict_e
 chat_gate_next(const chat_look_t *look, chat_decision_t *out)
 {
     out->k = look->last.k + 1;
@@ -260,7 +260,7 @@ chat_gate_next(const chat_look_t *look, chat_decision_t *out)
 
 
 /* No sibling: the request gets an answer of its own. */
-static chat_gate_e
+static chat_gate_verdict_e
 chat_gate_apart(const chat_look_t *look, chat_decision_t *out)
 {
     if (chat_gate_asks_the_same(look->q, &look->last)) {
@@ -272,7 +272,7 @@ chat_gate_apart(const chat_look_t *look, chat_decision_t *out)
 
 
 /* A sibling of an attempt that was answered 2xx. */
-static chat_gate_e
+static chat_gate_verdict_e
 chat_gate_answered(const chat_look_t *look, chat_decision_t *out)
 {
     const chat_question_t *q = look->q;
@@ -302,7 +302,7 @@ chat_gate_answered(const chat_look_t *look, chat_decision_t *out)
 
 
 /* The batch is complete, and a request has claimed it. */
-static chat_gate_e
+static chat_gate_verdict_e
 chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
 {
     const chat_attempt_t *last = &look->last;
@@ -348,7 +348,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
 
 
 /* The batch is over: superseded, or else cleared. */
-static chat_gate_e
+static chat_gate_verdict_e
 chat_gate_over(const chat_question_t *q, int superseded, chat_decision_t *out)
 {
     if (q->complete) {
@@ -368,12 +368,12 @@ chat_gate_over(const chat_question_t *q, int superseded, chat_decision_t *out)
 
 
 /* The verdict: the first row that fits. */
-static chat_gate_e
+static chat_gate_verdict_e
 chat_gate_row(chat_look_t *look, chat_decision_t *out)
 {
     int                 superseded, unlisted;
     size_t              listed = chat_gate_listed(look, &unlisted);
-    chat_gate_e         verdict;
+    chat_gate_verdict_e verdict;
     chat_question_t    *q = look->q;
     const chat_batch_t *batch = look->batch;
 
@@ -643,7 +643,8 @@ static const chat_reason_e chat_gate_released[] = {
 
 /* 1 if a request of this class passes, whatever became of the batch. */
 static int
-chat_gate_is_free(chat_class_e class, chat_gate_e verdict, chat_act_t *act)
+chat_gate_is_free(chat_class_e class, chat_gate_verdict_e verdict,
+                  chat_act_t *act)
 {
     if (class == CHAT_CLASS_FRESH) {
         act->action = CHAT_ACT_GO;
@@ -668,8 +669,8 @@ chat_act_t
 chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
               const chat_terms_t *terms)
 {
-    chat_gate_e verdict = decision->verdict;
-    chat_act_t  act = chat_gate_acts[verdict];
+    chat_gate_verdict_e verdict = decision->verdict;
+    chat_act_t          act = chat_gate_acts[verdict];
 
     act.late = decision->may_follow;
 
@@ -695,7 +696,7 @@ chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
         act.reason = CHAT_REASON_PASSED_MERGED;
     }
 
-    if (!terms->followed
+    if (!terms->unrecorded
         && (verdict == CHAT_GATE_SIBLING
             || (decision->may_follow
                 && (act.action == CHAT_ACT_GO

@@ -104,10 +104,10 @@ typedef enum {
     CHAT_GATE_LOOP,       /* 429, its client does not cease to ask */
     CHAT_GATE_AGAIN       /* a worker has died: its last facts may have come
                              after this look */
-} chat_gate_e;
+} chat_gate_verdict_e;
 
 typedef struct {
-    chat_gate_e   verdict;
+    chat_gate_verdict_e verdict;
     chat_reason_e reason; /* where the verdict alone does not say it; or 0 */
     uint32_t      k;
     uint32_t      status; /* OUTCOME: HTTP status of the attempt, or 0 */
@@ -130,7 +130,7 @@ typedef enum {
     CHAT_ACT_CLAIM,  /* put claim/k and look again */
     CHAT_ACT_WAIT,   /* until the batch changes */
     CHAT_ACT_FOLLOW, /* give the answer of attempt k; without a recording
-                        ask again with followed set */
+                        ask again with unrecorded set */
     CHAT_ACT_POLL,   /* nothing is known of the batch: look again, then pass */
     CHAT_ACT_LOOK,   /* look again, now */
     CHAT_ACT_REPLY   /* answer it, as the reply says */
@@ -171,9 +171,9 @@ typedef struct {
 /* What beside the batch decides on the action. */
 typedef struct {
     chat_class_e class;
-    int watching; /* the request has begun to wait */
-    int no_hold;  /* a hold has no time at all */
-    int followed; /* attempt k has no recording */
+    int watching;   /* the request has begun to wait */
+    int no_hold;    /* a hold has no time at all */
+    int unrecorded; /* attempt k has no recording */
 } chat_terms_t;
 
 /* The action for a decision. */
@@ -225,8 +225,8 @@ void chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
  * May attempt k be claimed? CLAIM; LOOP: too many of a client that asks again
  * by itself have begun within a minute; CONFLICT: no reader would believe it.
  */
-chat_gate_e chat_gate_may_claim(const chat_question_t *q,
-                                const chat_batch_t *batch, uint32_t k);
+chat_gate_verdict_e chat_gate_may_claim(const chat_question_t *q,
+                                        const chat_batch_t *batch, uint32_t k);
 
 /*
  * 1 if the provider has the result of this call of a chain, so that it must

@@ -45,7 +45,7 @@ chat_gate_results(chat_question_t *q, const chat_batch_t *batch)
         }
     }
 
-    return chat_results_text(list, n, q->arena);
+    return chat_carried_text(list, n, q->arena);
 }
 
 
@@ -64,7 +64,7 @@ chat_gate_asks_the_same(const chat_question_t *q,
     return attempt->described
            && memcmp(attempt->signature, q->signature, 16) == 0
            && memcmp(attempt->transcript, q->transcript, 16) == 0
-           && chat_results_agree(attempt->results, q->own_results);
+           && chat_carried_agree(attempt->results, q->own_results);
 }
 
 

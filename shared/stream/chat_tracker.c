@@ -108,11 +108,11 @@ is_member(const chat_tracked_t *call)
 static void
 put_record(chat_tracker_t *track)
 {
-    size_t             i;
-    chat_key_t         key;
-    chat_facts_t      *facts;
-    chat_recorded_t    recorded;
-    chat_track_step_t *step = &track->step;
+    size_t               i;
+    chat_key_t           key;
+    chat_facts_t        *facts;
+    chat_indexed_batch_t recorded;
+    chat_track_step_t   *step = &track->step;
 
     if (step->nkeys == 0
         || chat_conversation_index_key(&track->conf->scope, &key) != CHAT_OK)

@@ -100,23 +100,23 @@ struct sim_request_s {
     ngx_chat_ctx_t         *ctx; /* NULL: freed */
     sim_phase_e             phase;
     uint64_t                arrived; /* ms */
-    uint64_t       waited;   /* ms, when it last waited without a bound */
-    uint64_t       answered; /* ms, when the store knew its 2xx */
-    uint32_t       k;
-    char           sent[SIM_CALLS]; /* that the provider has received */
-    int            passed;          /* without the store, or past a limit */
-    int            lacked;          /* the body came without some of them */
-    int            unsent;
-    uint32_t       status;   /* of the provider; 0: none yet */
-    int            finished; /* with the end of a complete answer */
-    int            recorded;
-    sim_request_t *follows;
-    int            pending;  /* follows, and waits for the head */
-    int            late;     /* as of the module */
-    char           name[16]; /* in claims */
-    chat_act_t     shown;    /* in the trace */
-    chat_gate_e    verdict;
-    uint64_t       hopeless; /* ms, since it waits for a dead claimant */
+    uint64_t            waited;   /* ms, when it last waited without a bound */
+    uint64_t            answered; /* ms, when the store knew its 2xx */
+    uint32_t            k;
+    char                sent[SIM_CALLS]; /* that the provider has received */
+    int                 passed; /* without the store, or past a limit */
+    int                 lacked; /* the body came without some of them */
+    int                 unsent;
+    uint32_t            status;   /* of the provider; 0: none yet */
+    int                 finished; /* with the end of a complete answer */
+    int                 recorded;
+    sim_request_t      *follows;
+    int                 pending;  /* follows, and waits for the head */
+    int                 late;     /* as of the module */
+    char                name[16]; /* in claims */
+    chat_act_t          shown;    /* in the trace */
+    chat_gate_verdict_e verdict;
+    uint64_t            hopeless; /* ms, since it waits for a dead claimant */
 };
 
 /* What happens in a schedule, by its plan. */

@@ -615,8 +615,8 @@ put(const chat_key_t *key, const chat_facts_t *facts)
 static void
 put_index(void)
 {
-    chat_facts_t    facts;
-    chat_recorded_t recorded;
+    chat_facts_t         facts;
+    chat_indexed_batch_t recorded;
 
     recorded.names[0] = sim.key.name;
     recorded.nnames = 1;

@@ -352,15 +352,15 @@ a_claim_lists_a_call_once(void **state)
     unsigned char  x[16] = { 1 }, y[16] = { 2 };
 
     chat_carried(&list[0], chat_cstr("a"), CHAT_OUTCOME_OK, x);
-    one = chat_results_text(list, 1, arena);
+    one = chat_carried_text(list, 1, arena);
 
     chat_carried(&list[1], chat_cstr("a"), CHAT_OUTCOME_OK, y);
     list[1].stored = 1;
-    two = chat_results_text(list, 2, arena);
+    two = chat_carried_text(list, 2, arena);
     assert_true(chat_str_eq(one, two));
 
     chat_carried(&list[2], chat_cstr("b"), CHAT_OUTCOME_OK, x);
-    assert_int_equal(chat_results_text(list, 3, arena).len, 2 * one.len);
+    assert_int_equal(chat_carried_text(list, 3, arena).len, 2 * one.len);
 }
 
 

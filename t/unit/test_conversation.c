@@ -99,11 +99,11 @@ s116_an_anonymous_scope_names_nothing(void **state)
 static void
 expect(const uint64_t *times, size_t n, size_t newest)
 {
-    size_t          i, from;
-    chat_fact_t     turned[16];
-    chat_facts_t    facts;
-    chat_arena_t   *arena = chat_arena_create(0);
-    chat_recorded_t recorded;
+    size_t               i, from;
+    chat_fact_t          turned[16];
+    chat_facts_t         facts;
+    chat_arena_t        *arena = chat_arena_create(0);
+    chat_indexed_batch_t recorded;
 
     chat_facts_init(&facts, arena);
     chat_facts_add(&facts, "since", chat_cstr("5"));
@@ -158,9 +158,9 @@ the_newest_batch_is_found(void **state)
 static void
 what_is_no_entry_is_absent(void **state)
 {
-    size_t          i;
-    chat_fact_t     fact;
-    chat_recorded_t recorded;
+    size_t               i;
+    chat_fact_t          fact;
+    chat_indexed_batch_t recorded;
 
     static const char *const fields[] = {
         "",

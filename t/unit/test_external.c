@@ -271,10 +271,10 @@ s26_the_first_one_counts(void **state)
 static void
 what_is_shown_is_json(void **state)
 {
-    chat_buf_t      text = { 0 };
-    chat_digest_t   zero;
-    chat_json_doc_t doc;
-    chat_recorded_t recorded;
+    chat_buf_t           text = { 0 };
+    chat_digest_t        zero;
+    chat_json_doc_t      doc;
+    chat_indexed_batch_t recorded;
 
     known();
     memset(&zero, 0, sizeof(zero));

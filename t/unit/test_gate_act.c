@@ -11,7 +11,8 @@
 
 
 static chat_act_t
-act(const char *dialect, chat_gate_e verdict, const chat_terms_t *terms)
+act(const char *dialect, chat_gate_verdict_e verdict,
+    const chat_terms_t *terms)
 {
     chat_question_t q;
     chat_decision_t decision;
@@ -27,8 +28,8 @@ act(const char *dialect, chat_gate_e verdict, const chat_terms_t *terms)
 
 
 static void
-replies(const char *dialect, chat_gate_e verdict, const chat_terms_t *terms,
-        chat_reply_e reply)
+replies(const char *dialect, chat_gate_verdict_e verdict,
+        const chat_terms_t *terms, chat_reply_e reply)
 {
     chat_act_t given = act(dialect, verdict, terms);
 
@@ -75,10 +76,12 @@ fresh_turns_and_items_always_go_on(void **state)
 
     for (verdict = CHAT_GATE_PASS; verdict <= CHAT_GATE_AGAIN; verdict++) {
         assert_int_equal(
-            act("openai_responses", (chat_gate_e) verdict, &fresh).action,
+            act("openai_responses", (chat_gate_verdict_e) verdict, &fresh)
+                .action,
             CHAT_ACT_GO);
         assert_int_equal(
-            act("openai_responses", (chat_gate_e) verdict, &items).action,
+            act("openai_responses", (chat_gate_verdict_e) verdict, &items)
+                .action,
             verdict == CHAT_GATE_UNMANAGED ? CHAT_ACT_POLL : CHAT_ACT_PASS);
     }
 }
@@ -92,7 +95,7 @@ a_sibling_follows_and_without_a_recording_gets_a_reply(void **state)
     assert_int_equal(act("ai_sdk", CHAT_GATE_SIBLING, &terms).action,
                      CHAT_ACT_FOLLOW);
 
-    terms.followed = 1;
+    terms.unrecorded = 1;
     replies("ai_sdk", CHAT_GATE_SIBLING, &terms, CHAT_REPLY_EMPTY);
     replies("anthropic", CHAT_GATE_SIBLING, &terms, CHAT_REPLY_CONFLICT);
 }

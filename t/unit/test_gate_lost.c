@@ -406,7 +406,7 @@ a_seal_is_put_with_all_calls_only(void **state)
 
 
 /* Decides once, by the facts as they are now. */
-static chat_gate_e
+static chat_gate_verdict_e
 decide(asker_t *a)
 {
     chat_batch_t batch;

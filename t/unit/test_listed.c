@@ -353,16 +353,16 @@ hold_ended(chat_facts_t *facts, const chat_listed_t *answer)
 static void
 s130_the_oldest_answers_go_and_the_newest_is_found(void **state)
 {
-    char            id[CHAT_LISTED_ID + 1];
-    size_t          i, n = 0, count, most = 0;
-    uint64_t        first = 0;
-    chat_str_t     *fields;
-    chat_key_t      key;
-    chat_fact_t     facts[2 * CHAT_LISTED_MOST];
-    chat_facts_t    some;
-    chat_listed_t   listed, found;
-    chat_arena_t   *arena = chat_arena_create(0);
-    chat_recorded_t recorded, newest;
+    char                 id[CHAT_LISTED_ID + 1];
+    size_t               i, n = 0, count, most = 0;
+    uint64_t             first = 0;
+    chat_str_t          *fields;
+    chat_key_t           key;
+    chat_fact_t          facts[2 * CHAT_LISTED_MOST];
+    chat_facts_t         some;
+    chat_listed_t        listed, found;
+    chat_arena_t        *arena = chat_arena_create(0);
+    chat_indexed_batch_t recorded, newest;
 
     memset(&key, 0, sizeof(key));
     memset(&recorded, 0, sizeof(recorded));

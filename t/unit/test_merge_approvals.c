@@ -56,11 +56,11 @@ over(void **state)
 
 
 /* A body that is joined, and its verdict. */
-static chat_gate_e
+static chat_gate_verdict_e
 bring(const char *body)
 {
-    taken_t     t;
-    chat_gate_e verdict;
+    taken_t             t;
+    chat_gate_verdict_e verdict;
 
     take(&t, RESPONSES, chat_cstr(body));
     asker_look(&t.a);
