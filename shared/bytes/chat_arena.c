@@ -214,17 +214,12 @@ chat_block_grow(chat_arena_t *arena, void *items, size_t size)
 }
 
 
-void *
-chat_arena_grow(chat_arena_t *arena, void *items, size_t count, size_t *size,
-                size_t bytes)
+/* The list with room for twice as many items; NULL without memory. */
+static void *
+chat_arena_grow(chat_arena_t *arena, void *items, size_t *size, size_t bytes)
 {
     void  *grown;
     size_t room = *size == 0 ? CHAT_ARENA_ITEMS : 2 * *size;
-
-    if (count < *size) {
-        memset((unsigned char *) items + count * bytes, 0, bytes);
-        return items;
-    }
 
     if (*size > SIZE_MAX / 2 / bytes) {
         return NULL;
@@ -233,18 +228,36 @@ chat_arena_grow(chat_arena_t *arena, void *items, size_t count, size_t *size,
     grown = chat_block_grow(arena, items, *size * bytes);
     if (grown == NULL) {
         grown = chat_arena_alloc(arena, room * bytes);
-        if (grown == NULL) {
-            return NULL;
-        }
-
-        if (count != 0) {
-            memcpy(grown, items, count * bytes);
+        if (grown != NULL && *size != 0) {
+            memcpy(grown, items, *size * bytes);
         }
     }
 
-    *size = room;
-
+    *size = grown != NULL ? room : *size;
     return grown;
+}
+
+
+void *
+chat_arena_push(chat_arena_t *arena, void *list, size_t *count, size_t *size,
+                size_t bytes)
+{
+    unsigned char *items, *item;
+
+    memcpy(&items, list, sizeof(items)); /* a pointer to any type */
+
+    if (*count >= *size) {
+        items = chat_arena_grow(arena, items, size, bytes);
+        if (items == NULL) {
+            return NULL;
+        }
+
+        memcpy(list, &items, sizeof(items));
+    }
+
+    item = items + (*count)++ * bytes;
+    memset(item, 0, bytes);
+    return item;
 }
 
 

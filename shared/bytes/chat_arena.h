@@ -31,11 +31,12 @@ void *chat_arena_alloc(chat_arena_t *arena, size_t size);
 chat_rc_e chat_arena_dup(chat_arena_t *arena, chat_str_t s, chat_str_t *out);
 
 /*
- * A list with room for one item more than count: the one given, or a copy
- * twice as long. bytes: of an item; *size, at first 0: items that there is
- * room for. The new item is zeroed. NULL without memory.
+ * A new item at the end of a list, zeroed. list: where the pointer to the
+ * items is, which a longer list changes; *count: its items; *size, at first 0:
+ * items that there is room for; bytes: of an item. NULL without memory: the
+ * list is unchanged.
  */
-void *chat_arena_grow(chat_arena_t *arena, void *items, size_t count,
+void *chat_arena_push(chat_arena_t *arena, void *list, size_t *count,
                       size_t *size, size_t bytes);
 
 /* Bytes handed out so far. */

@@ -21,28 +21,22 @@ chat_edits_init(chat_edits_t *edits, chat_arena_t *arena)
 chat_rc_e
 chat_edits_add(chat_edits_t *edits, size_t pos, size_t len, chat_str_t text)
 {
-    chat_edit_t *items = NULL;
+    chat_edit_t *edit = NULL;
 
     if (!edits->failed) {
-        items = chat_arena_grow(edits->arena, edits->items, edits->count,
-                                &edits->size, sizeof(chat_edit_t));
+        edit = chat_arena_push(edits->arena, &edits->items, &edits->count,
+                               &edits->size, sizeof(*edit));
     }
 
-    if (items == NULL
-        || chat_arena_dup(edits->arena, text, &items[edits->count].text)
-               != CHAT_OK)
-    {
+    if (edit == NULL
+        || chat_arena_dup(edits->arena, text, &edit->text) != CHAT_OK) {
         edits->failed = 1;
         return CHAT_ERROR;
     }
 
-    items[edits->count].pos = pos;
-    items[edits->count].len = len;
-    items[edits->count].number = edits->count;
-
-    edits->items = items;
-    edits->count++;
-
+    edit->pos = pos;
+    edit->len = len;
+    edit->number = edits->count;
     return CHAT_OK;
 }
 

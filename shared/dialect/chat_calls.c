@@ -347,27 +347,28 @@ chat_calls_left(chat_calls_t *calls, const chat_stream_call_t *call,
 {
     size_t    rank = rank_of(calls, call->place);
     size_t    above = calls->ndropped - rank;
-    uint32_t *list = calls->dropped;
-    int       listed = above != 0 && list[rank] == call->place;
+    uint32_t *at;
+    int       listed = above != 0 && calls->dropped[rank] == call->place;
 
     calls->nleft++;
     calls->nfewer += dropped != 0;
 
     if (dropped && !listed) {
-        list = chat_arena_grow(calls->arena, list, calls->ndropped,
-                               &calls->dropped_size, sizeof(*list));
-        if (list == NULL) {
+        if (chat_arena_push(calls->arena, &calls->dropped, &calls->ndropped,
+                            &calls->dropped_size, sizeof(*at))
+            == NULL)
+        {
             calls->failed = 1;
             return;
         }
 
-        memmove(&list[rank + 1], &list[rank], above * sizeof(*list));
-        list[rank] = call->place;
-        calls->dropped = list;
-        calls->ndropped++;
+        at = &calls->dropped[rank];
+        memmove(at + 1, at, above * sizeof(*at));
+        *at = call->place;
 
     } else if (!dropped && listed) {
-        memmove(&list[rank], &list[rank + 1], (above - 1) * sizeof(*list));
+        at = &calls->dropped[rank];
+        memmove(at, at + 1, (above - 1) * sizeof(*at));
         calls->ndropped--;
     }
 }

@@ -173,7 +173,8 @@ has_member(const chat_request_t *rq, const chat_step_t *step, int open)
 static void
 begin_step(chat_transcript_t *t, const chat_call_t *call)
 {
-    chat_run_t  *runs;
+    size_t       nruns = t->rq->nsteps;
+    chat_run_t  *run;
     chat_step_t *step =
         t->rq->nsteps ? &t->rq->steps[t->rq->nsteps - 1] : NULL;
 
@@ -187,18 +188,16 @@ begin_step(chat_transcript_t *t, const chat_call_t *call)
         return;
     }
 
-    runs = chat_arena_grow(t->arena, t->runs, t->rq->nsteps, &t->nruns,
-                           sizeof(*runs));
+    run = chat_arena_push(t->arena, &t->runs, &nruns, &t->runs_size,
+                          sizeof(*run));
     step = chat_request_add_step(t->rq, t->arena);
-    if (runs == NULL || step == NULL) {
+    if (run == NULL || step == NULL) {
         chat_transcript_fail(t, CHAT_ERROR);
         return;
     }
 
-    t->runs = runs;
-    runs = &t->runs[t->rq->nsteps - 1];
-    runs->words = t->words;
-    runs->since = t->since - 1;
+    run->words = t->words;
+    run->since = t->since - 1;
 
     step->first_id = call->id;
     t->has_step = 1;
@@ -209,8 +208,8 @@ void
 chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
                      int takes_result)
 {
-    size_t       i = t->rq->ncalls;
-    uint32_t    *earlier, step;
+    size_t       i = t->rq->ncalls, n = i;
+    uint32_t     step, *earlier;
     chat_call_t *added;
 
     if (!t->has_step) {
@@ -221,16 +220,13 @@ chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
         return;
     }
 
-    earlier = chat_arena_grow(t->arena, t->earlier, i, &t->nearlier,
+    earlier = chat_arena_push(t->arena, &t->earlier, &n, &t->earlier_size,
                               sizeof(*earlier));
     added = chat_request_add_call(t->rq, t->arena);
     if (earlier == NULL || added == NULL || i >= UINT32_MAX) {
         chat_transcript_fail(t, CHAT_ERROR);
         return;
     }
-
-    t->earlier = earlier;
-    earlier[i] = 0;
 
     step = added->step;
     *added = *call;
@@ -239,7 +235,7 @@ chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
     if (takes_result && call->id.len != 0) {
         chat_transcript_fail(
             t, chat_table_chain(&t->ids[call->kind == CHAT_KIND_APPROVAL],
-                                earlier, call->id, i));
+                                t->earlier, call->id, i));
     }
 }
 

@@ -180,13 +180,13 @@ struct chat_transcript_s {
     unsigned    bare : 1; /* results become calls of the chained step */
 
     chat_run_t  *runs; /* of each step of the request */
-    size_t       nruns;
+    size_t       runs_size;
     chat_table_t ids[2];  /* number: the newest call without a result that has
                              this id, from 1 on; 0: none is left; [1]: of
                              approvals */
     uint32_t    *earlier; /* of each call: the one of its id before it that
                              has no result, from 1 on; 0: none */
-    size_t       nearlier;
+    size_t       earlier_size;
     size_t       nkept; /* calls of steps that will be kept for certain */
 
     const chat_json_t *hashed; /* message with the words in the digest */

@@ -44,17 +44,15 @@ chat_member_has_result(const chat_member_t *member,
 }
 
 
-/*
- * Room for one more item behind the count of a list; NULL without memory,
- * failed is set then.
- */
+/* As chat_arena_push(); sets failed without memory. */
 static void *
-chat_batch_grow(chat_batch_reader_t *reader, void *items, size_t count,
+chat_batch_push(chat_batch_reader_t *reader, void *list, size_t *count,
                 size_t *size, size_t bytes)
 {
-    items = chat_arena_grow(reader->arena, items, count, size, bytes);
-    reader->failed |= items == NULL;
-    return items;
+    void *item = chat_arena_push(reader->arena, list, count, size, bytes);
+
+    reader->failed |= item == NULL;
+    return item;
 }
 
 
@@ -68,7 +66,7 @@ chat_batch_read_member(chat_batch_reader_t *reader, chat_str_t id,
                        const chat_fact_t *fact, chat_member_pt read)
 {
     chat_batch_t       *batch = reader->batch;
-    chat_member_t      *list, member = { .id = id, .position = UINT32_MAX };
+    chat_member_t      *added, member = { .id = id, .position = UINT32_MAX };
     chat_table_entry_t *entry = chat_table_find(&batch->index, id);
 
     if (entry != NULL) {
@@ -80,21 +78,16 @@ chat_batch_read_member(chat_batch_reader_t *reader, chat_str_t id,
         return;
     }
 
-    list = chat_batch_grow(reader, batch->members, batch->nmembers,
-                           &reader->size, sizeof(*list));
-    if (list == NULL) {
-        return;
-    }
-
-    batch->members = list;
-    entry = chat_table_put(&batch->index, id);
+    added = chat_batch_push(reader, &batch->members, &batch->nmembers,
+                            &reader->size, sizeof(*added));
+    entry = added != NULL ? chat_table_put(&batch->index, id) : NULL;
     if (entry == NULL) {
         reader->failed = 1;
         return;
     }
 
-    entry->number = batch->nmembers;
-    list[batch->nmembers++] = member;
+    *added = member;
+    entry->number = batch->nmembers - 1;
 }
 
 
@@ -188,13 +181,11 @@ static void
 chat_batch_read_wait(chat_batch_reader_t *reader, chat_str_t worker)
 {
     chat_batch_t *batch = reader->batch;
-    chat_str_t   *waits;
+    chat_str_t   *wait = chat_batch_push(reader, &batch->waits, &batch->nwaits,
+                                         &reader->waits, sizeof(*wait));
 
-    waits = chat_batch_grow(reader, batch->waits, batch->nwaits,
-                            &reader->waits, sizeof(*waits));
-    if (waits != NULL) {
-        batch->waits = waits;
-        batch->waits[batch->nwaits++] = worker;
+    if (wait != NULL) {
+        *wait = worker;
     }
 }
 
@@ -203,21 +194,20 @@ static void
 chat_batch_read_twin(chat_batch_reader_t *reader, chat_str_t claimant,
                      chat_str_t value)
 {
-    chat_twin_t  *twin;
+    chat_twin_t  *added, twin = { .claimant = claimant };
     chat_batch_t *batch = reader->batch;
 
-    twin = chat_batch_grow(reader, batch->twins, batch->ntwins, &reader->twins,
-                           sizeof(*twin));
-    if (twin == NULL) {
+    if (!chat_hex_read(chat_str_cut(&value, ' '), twin.content, 16)
+        || !chat_str_number(chat_str_cut(&value, ' '), &twin.retry))
+    {
         return;
     }
 
-    batch->twins = twin;
-    twin = &batch->twins[batch->ntwins];
-    twin->claimant = claimant;
-    batch->ntwins +=
-        chat_hex_read(chat_str_cut(&value, ' '), twin->content, 16)
-        && chat_str_number(chat_str_cut(&value, ' '), &twin->retry);
+    added = chat_batch_push(reader, &batch->twins, &batch->ntwins,
+                            &reader->twins, sizeof(*added));
+    if (added != NULL) {
+        *added = twin;
+    }
 }
 
 
@@ -342,19 +332,19 @@ chat_batch_read_claims(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
                        chat_batch_t *batch)
 {
     size_t         i, size = 0, claims = 0, kept = 0;
-    chat_attempt_t attempt, *list = NULL;
+    chat_attempt_t attempt, *claim, *list = NULL;
 
     for (i = 0; i < n; i++) {
         if (!chat_batch_read_claim(&facts[i], &attempt)) {
             continue;
         }
 
-        list = chat_arena_grow(arena, list, claims, &size, sizeof(*list));
-        if (list == NULL) {
+        claim = chat_arena_push(arena, &list, &claims, &size, sizeof(*claim));
+        if (claim == NULL) {
             return CHAT_ERROR;
         }
 
-        list[claims++] = attempt;
+        *claim = attempt;
     }
 
     if (claims > 1) {

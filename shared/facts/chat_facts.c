@@ -177,18 +177,16 @@ void
 chat_facts_append(chat_facts_t *facts, const chat_fact_t *items, size_t n)
 {
     size_t       i;
-    chat_fact_t *grown;
+    chat_fact_t *fact;
 
     for (i = 0; i < n && !facts->failed; i++) {
-        grown = chat_arena_grow(facts->arena, facts->items, facts->count,
-                                &facts->size, sizeof(*grown));
-        if (grown == NULL) {
+        fact = chat_arena_push(facts->arena, &facts->items, &facts->count,
+                               &facts->size, sizeof(*fact));
+        if (fact != NULL) {
+            *fact = items[i];
+        } else {
             facts->failed = 1;
-            return;
         }
-
-        facts->items = grown;
-        facts->items[facts->count++] = items[i];
     }
 }
 

@@ -20,47 +20,41 @@ chat_events_init(chat_events_t *events, chat_arena_t *arena)
 chat_event_t *
 chat_events_add(chat_events_t *events, chat_event_e type)
 {
-    chat_event_t *items = NULL;
+    chat_event_t *event = NULL;
 
     if (!events->failed) {
-        items = chat_arena_grow(events->arena, events->items, events->count,
-                                &events->size, sizeof(*items));
+        event = chat_arena_push(events->arena, &events->items, &events->count,
+                                &events->size, sizeof(*event));
     }
 
-    if (items == NULL) {
+    if (event == NULL) {
         events->failed = 1;
         memset(&events->spare, 0, sizeof(events->spare));
         return &events->spare;
     }
 
-    events->items = items;
-    items = &items[events->count++];
-    items->type = type;
-
-    return items;
+    event->type = type;
+    return event;
 }
 
 
 chat_mark_t *
 chat_events_mark(chat_events_t *events, chat_stream_call_t *call)
 {
-    chat_mark_t *marks = NULL;
+    chat_mark_t *mark = NULL;
 
     if (!events->failed) {
-        marks = chat_arena_grow(events->arena, events->marks, events->nmarks,
-                                &events->marks_size, sizeof(*marks));
+        mark = chat_arena_push(events->arena, &events->marks, &events->nmarks,
+                               &events->marks_size, sizeof(*mark));
     }
 
-    if (marks == NULL) {
+    if (mark == NULL) {
         events->failed = 1;
         return &events->spare_mark;
     }
 
-    events->marks = marks;
-    marks = &marks[events->nmarks++];
-    marks->call = call;
-
-    return marks;
+    mark->call = call;
+    return mark;
 }
 
 

@@ -11,44 +11,35 @@
 chat_step_t *
 chat_request_add_step(chat_request_t *rq, chat_arena_t *arena)
 {
-    chat_step_t *steps;
+    chat_step_t *step = chat_arena_push(arena, &rq->steps, &rq->nsteps,
+                                        &rq->steps_size, sizeof(*step));
 
-    steps = chat_arena_grow(arena, rq->steps, rq->nsteps, &rq->steps_size,
-                            sizeof(chat_step_t));
-    if (steps == NULL) {
-        return NULL;
+    if (step != NULL) {
+        step->first = rq->ncalls;
     }
 
-    rq->steps = steps;
-    steps = &steps[rq->nsteps++];
-    steps->first = rq->ncalls;
-
-    return steps;
+    return step;
 }
 
 
 chat_call_t *
 chat_request_add_call(chat_request_t *rq, chat_arena_t *arena)
 {
-    chat_call_t *calls;
+    chat_call_t *call;
 
     if (rq->nsteps == 0 && chat_request_add_step(rq, arena) == NULL) {
         return NULL;
     }
 
-    calls = chat_arena_grow(arena, rq->calls, rq->ncalls, &rq->calls_size,
-                            sizeof(chat_call_t));
-    if (calls == NULL) {
+    call = chat_arena_push(arena, &rq->calls, &rq->ncalls, &rq->calls_size,
+                           sizeof(*call));
+    if (call == NULL) {
         return NULL;
     }
 
-    rq->calls = calls;
-    calls = &calls[rq->ncalls++];
-    calls->step = (uint32_t) (rq->nsteps - 1);
-
+    call->step = (uint32_t) (rq->nsteps - 1);
     rq->steps[rq->nsteps - 1].count++;
-
-    return calls;
+    return call;
 }
 
 

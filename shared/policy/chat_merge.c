@@ -54,16 +54,15 @@ chat_results_brought(const chat_table_t *index, chat_str_t id)
 static chat_rc_e
 chat_results_add(chat_results_t *results, const chat_result_t *result)
 {
-    chat_result_t *items;
+    chat_result_t *item =
+        chat_arena_push(results->arena, &results->items, &results->count,
+                        &results->size, sizeof(*item));
 
-    items = chat_arena_grow(results->arena, results->items, results->count,
-                            &results->size, sizeof(*items));
-    if (items == NULL) {
+    if (item == NULL) {
         return CHAT_ERROR;
     }
 
-    results->items = items;
-    results->items[results->count++] = *result;
+    *item = *result;
     return CHAT_OK;
 }
 
@@ -179,15 +178,14 @@ chat_results_call(chat_results_t *results, const chat_call_t *call,
     }
 
     decided =
-        chat_arena_grow(results->arena, results->decided, results->ndecided,
+        chat_arena_push(results->arena, &results->decided, &results->ndecided,
                         &results->decided_size, sizeof(*decided));
     if (decided == NULL) {
         return CHAT_ERROR;
     }
 
-    result.approval = member->approval;
-    results->decided = decided;
-    results->decided[results->ndecided++] = result;
+    *decided = result;
+    decided->approval = member->approval;
     return CHAT_OK;
 }
 

@@ -51,15 +51,13 @@ facts_of(chat_tracker_t *track, const chat_key_t *keys, size_t n)
         }
     }
 
-    put = n ? chat_arena_grow(track->put_arena, track->puts, track->nputs,
+    put = n ? chat_arena_push(track->put_arena, &track->puts, &track->nputs,
                               &track->size, sizeof(*put))
             : NULL;
     if (put == NULL) {
         return NULL;
     }
 
-    track->puts = put;
-    put += track->nputs++;
     memcpy(put->keys, keys, n * sizeof(*keys));
     put->nkeys = n;
     chat_facts_init(&put->facts, track->put_arena);
@@ -355,23 +353,20 @@ identify(chat_tracker_t *track, chat_tracked_t *call, chat_str_t id)
 static chat_tracked_t *
 add_call(chat_tracker_t *track, chat_str_t id)
 {
-    chat_tracked_t    *calls = NULL;
+    chat_tracked_t    *call = NULL;
     chat_track_step_t *step = &track->step;
 
     if (step->ncalls < CHAT_TRACK_CALLS) {
-        calls = chat_arena_grow(track->step_arena, step->calls, step->ncalls,
-                                &step->size, sizeof(*calls));
+        call = chat_arena_push(track->step_arena, &step->calls, &step->ncalls,
+                               &step->size, sizeof(*call));
     }
 
-    if (calls == NULL) {
+    if (call == NULL) {
         return NULL;
     }
 
-    step->calls = calls;
-    calls += step->ncalls;
-    calls->position = (uint32_t) step->ncalls++;
-
-    return identify(track, calls, id) ? calls : NULL;
+    call->position = (uint32_t) step->ncalls - 1;
+    return identify(track, call, id) ? call : NULL;
 }
 
 

@@ -284,7 +284,7 @@ sim_execute(sim_worker_t *worker, const chat_key_t *key,
     int      added = 0;
     size_t   i, n, before;
     set_t   *set;
-    write_t *grown;
+    write_t *write;
 
     if (facts->count == 0) {
         return 1;
@@ -311,11 +311,10 @@ sim_execute(sim_worker_t *worker, const chat_key_t *key,
         return n == facts->count;
     }
 
-    grown = chat_arena_grow(sim.arena, writes, nwrites, &writes_size,
-                            sizeof(*writes));
-    writes = grown;
-    writes[nwrites].key = *key;
-    writes[nwrites++].facts = *facts;
+    write = chat_arena_push(sim.arena, &writes, &nwrites, &writes_size,
+                            sizeof(*write));
+    write->key = *key;
+    write->facts = *facts;
 
     if (sim.trace) {
         trace_write(worker, set, before);

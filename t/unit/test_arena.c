@@ -56,41 +56,43 @@ blocks_are_zeroed_aligned_and_apart(void **state)
 static void
 lists_grow_and_keep_what_they_have(void **state)
 {
-    size_t        i, size = 0;
-    uint32_t     *items = NULL, *before = NULL;
+    size_t        i, size = 0, count = 0;
+    uint32_t     *items = NULL, *item;
     chat_arena_t *arena = chat_arena_create(4000);
 
     for (i = 0; i < 500; i++) {
-        items = chat_arena_grow(arena, items, i, &size, sizeof(*items));
+        item = chat_arena_push(arena, &items, &count, &size, sizeof(*item));
 
-        if (items == NULL) {
+        if (item == NULL) {
             break;
         }
 
         assert_true(size > i);
-        assert_int_equal(items[i], 0);
-        items[i] = (uint32_t) i + 1;
-        before = items;
+        assert_ptr_equal(item, &items[i]);
+        assert_int_equal(*item, 0);
+        *item = (uint32_t) i + 1;
     }
 
     /* without memory the list is unchanged */
     assert_int_equal(i, 256);
+    assert_int_equal(count, 256);
     assert_int_equal(size, 256);
 
     for (i = 0; i < 256; i++) {
-        assert_int_equal(before[i], i + 1);
+        assert_int_equal(items[i], i + 1);
     }
 
     /* after a reset it allocates no memory */
     i = chat_arena_used(arena);
-    assert_ptr_equal(chat_arena_grow(arena, before, 0, &size, sizeof(*before)),
-                     before);
+    count = 0;
+    assert_ptr_equal(
+        chat_arena_push(arena, &items, &count, &size, sizeof(*items)), items);
     assert_int_equal(chat_arena_used(arena), i);
-    assert_int_equal(before[0], 0);
-    assert_int_equal(before[1], 2);
+    assert_int_equal(items[0], 0);
+    assert_int_equal(items[1], 2);
 
-    size = SIZE_MAX / 4;
-    assert_null(chat_arena_grow(arena, before, size, &size, 8));
+    count = size = SIZE_MAX / 4;
+    assert_null(chat_arena_push(arena, &items, &count, &size, 8));
 
     chat_arena_destroy(arena);
 }
@@ -299,20 +301,20 @@ parts_do_not_run_into_one_another(void **state)
 static void
 a_list_with_others_behind_it_is_copied(void **state)
 {
-    size_t        size = 1024;
+    size_t        size = 1024, count = size;
     chat_str_t    other;
     chat_arena_t *arena = chat_arena_create(0);
-    void         *list, *grown;
+    void         *list, *before;
 
     assert_non_null(chat_arena_alloc(arena, 48 * size));
     list = chat_arena_alloc(arena, 48 * size);
     assert_int_equal(chat_arena_dup(arena, chat_cstr("other"), &other),
                      CHAT_OK);
 
-    grown = chat_arena_grow(arena, list, size, &size, 48);
-    assert_non_null(grown);
-    assert_ptr_not_equal(grown, list);
-    memset(grown, 'x', 48 * size);
+    before = list;
+    assert_non_null(chat_arena_push(arena, &list, &count, &size, 48));
+    assert_ptr_not_equal(list, before);
+    memset(list, 'x', 48 * size);
     assert_true(chat_str_is(other, "other"));
     chat_arena_destroy(arena);
 }

@@ -270,7 +270,7 @@ content_results(chat_transcript_t *t, const chat_json_t *content)
     const chat_json_t *part, *response;
     const chat_json_t *parts = chat_json_get(t->doc, content, "parts");
     body_t            *body = t->data;
-    result_t          *results;
+    result_t          *result;
 
     for (part = chat_list_first(parts); part != NULL && t->has_step;
          part = chat_list_next(parts, part))
@@ -280,17 +280,15 @@ content_results(chat_transcript_t *t, const chat_json_t *content)
             continue;
         }
 
-        results = chat_arena_grow(t->arena, body->results, body->nresults,
-                                  &body->results_size, sizeof(*results));
-        if (results == NULL) {
+        result = chat_arena_push(t->arena, &body->results, &body->nresults,
+                                 &body->results_size, sizeof(*result));
+        if (result == NULL) {
             chat_transcript_fail(t, CHAT_ERROR);
             return;
         }
 
-        body->results = results;
-        results = &body->results[body->nresults++];
-        results->result = response;
-        results->place = parts->type == CHAT_JSON_ARRAY ? part : NULL;
+        result->result = response;
+        result->place = parts->type == CHAT_JSON_ARRAY ? part : NULL;
     }
 }
 
