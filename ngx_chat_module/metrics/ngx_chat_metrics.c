@@ -423,7 +423,7 @@ void
 ngx_chat_metrics_merged(ngx_chat_ctx_t *ctx, size_t n)
 {
     ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_MERGED, n);
-    put_event(ctx, CHAT_WHAT_MERGED, "%uz results", n);
+    put_event(ctx, CHAT_WHAT_MERGED, n == 1 ? "1 result" : "%uz results", n);
 }
 
 

@@ -28,6 +28,12 @@ async function timeline({ key, ids }, n, query = `?conversation=${key}`) {
     [what, reason, carried.map(at), attempt]);
 }
 
+/* What the event says of the results that the module inserted. */
+async function inserted({ key }, n) {
+  const { events } = await statusOf(n, `?conversation=${key}`);
+  return events.find(({ what }) => what === 'merged').detail;
+}
+
 /* The end of an attempt is the last event of a batch. */
 const ended = (batch, n) => until(async () =>
   (await timeline(batch, n)).some(([what]) => what === 'ended'));
@@ -59,6 +65,7 @@ live('given two results in two requests, each step is in the timeline',
     const sent = seen.find(([, reason]) => reason === 'merged');
     assert.ok(['passed', 'released'].includes(sent[0]));
     assert.equal(sent[3], 1);
+    assert.equal(await inserted(batch, scene.n), '1 result');
     assert.deepEqual([...follower[2], ...sent[2]].sort(), [0, 1]);
     const end = seen.find(([what]) => what === 'ended');
     assert.equal(end[3], 1);
@@ -99,6 +106,7 @@ live('given a client that leaves and an external result, both are there',
       `${what} ${reason} ${positions} ${attempt}`), [
       'held incomplete 0 0', 'left  0 0', 'held incomplete 1 0',
       'external  2 0', 'merged  1 1', 'released merged 1 1', 'ended  1 1']);
+    assert.equal(await inserted(batch, scene.n), '2 results');
   });
 
 live('given two tenants with one conversation id, each batch has its name',
