@@ -3,7 +3,8 @@
  *
  * The first three bytes choose dialect, mode and cuts. In the rest, a byte of
  * 0x80 and above stands for a part of a frame, so that well-formed streams are
- * found soon; all others are themselves. Properties: output, end, counters and
+ * found soon, and the byte behind an ESCAPE for itself, so that there is any
+ * UTF-8; all others are themselves. Properties: output, end, counters and
  * facts depend neither on the cuts nor on learnt forms; without drops the
  * output is the input; the output of an unnumbered dialect keeps the order of
  * the input.
@@ -71,6 +72,12 @@
     "{\"role\":\"tool\",\"toolCallId\":\"" id "\",\"content\":\"1\"}"
 
 #define PARTS 32
+#define ESCAPE 0x7f
+
+/* Strong ids: provider dialects know no other replays. */
+#define C1 "c1_0123456789abcdefghij"
+#define C2 "c2_0123456789abcdefghij"
+#define C3 "c3_0123456789abcdefghij"
 
 /* In the order of chat_dialects. */
 static const char *const parts[][PARTS] = {
@@ -82,24 +89,24 @@ static const char *const parts[][PARTS] = {
         UI("error", ",\"errorText\":\"e\""),
         UI("abort", ""),
         UI("text-delta", ",\"id\":\"t\",\"delta\":\"x\""),
-        UI_CALL("tool-input-start", "c1", ""),
-        UI_CALL("tool-input-start", "c2", ""),
-        UI_CALL("tool-input-start", "c3", ""),
-        UI_CALL("tool-input-delta", "c1", ",\"inputTextDelta\":\"{\""),
-        UI_CALL("tool-input-delta", "c2", ",\"inputTextDelta\":\"{\""),
-        UI_CALL("tool-input-delta", "c3", ",\"inputTextDelta\":\"{\""),
-        UI_CALL("tool-input-available", "c1", ",\"input\":{\"q\":1}"),
-        UI_CALL("tool-input-available", "c2", ",\"input\":{\"q\":1}"),
-        UI_CALL("tool-input-available", "c3", ",\"input\":{\"q\":1}"),
-        UI_CALL("tool-input-available", "c1", ",\"input\":{}"),
-        UI_CALL("tool-input-error", "c1", ",\"input\":{\"q\":1}"),
-        UI_CALL("tool-input-error", "c2", ",\"input\":\"x\""),
-        UI_CALL("tool-output-available", "c1", ",\"output\":1"),
-        UI_CALL("tool-output-available", "c1", ",\"output\":2"),
-        UI_CALL("tool-output-available", "c2", ",\"output\":1"),
-        UI_CALL("tool-output-error", "c1", ",\"errorText\":\"e\""),
-        UI_CALL("tool-output-denied", "c2", ""),
-        UI_CALL("tool-approval-request", "c2", ",\"approvalId\":\"a\""),
+        UI_CALL("tool-input-start", C1, ""),
+        UI_CALL("tool-input-start", C2, ""),
+        UI_CALL("tool-input-start", C3, ""),
+        UI_CALL("tool-input-delta", C1, ",\"inputTextDelta\":\"{\""),
+        UI_CALL("tool-input-delta", C2, ",\"inputTextDelta\":\"{\""),
+        UI_CALL("tool-input-delta", C3, ",\"inputTextDelta\":\"{\""),
+        UI_CALL("tool-input-available", C1, ",\"input\":{\"q\":1}"),
+        UI_CALL("tool-input-available", C2, ",\"input\":{\"q\":1}"),
+        UI_CALL("tool-input-available", C3, ",\"input\":{\"q\":1}"),
+        UI_CALL("tool-input-available", C1, ",\"input\":{}"),
+        UI_CALL("tool-input-error", C1, ",\"input\":{\"q\":1}"),
+        UI_CALL("tool-input-error", C2, ",\"input\":\"x\""),
+        UI_CALL("tool-output-available", C1, ",\"output\":1"),
+        UI_CALL("tool-output-available", C1, ",\"output\":2"),
+        UI_CALL("tool-output-available", C2, ",\"output\":1"),
+        UI_CALL("tool-output-error", C1, ",\"errorText\":\"e\""),
+        UI_CALL("tool-output-denied", C2, ""),
+        UI_CALL("tool-approval-request", C2, ",\"approvalId\":\"a\""),
         "data: [DONE]\n\n",
         ": c\n\n",
         "data: {",
@@ -108,29 +115,30 @@ static const char *const parts[][PARTS] = {
         RUN("RUN_STARTED", ""),
         RUN("RUN_FINISHED", ""),
         RUN("RUN_FINISHED", OUTCOME("{\"id\":\"i1\"}")),
-        RUN("RUN_FINISHED", OUTCOME("{\"id\":\"c1\",\"toolCallId\":\"c1\"}")),
+        RUN("RUN_FINISHED",
+            OUTCOME("{\"id\":\"" C1 "\",\"toolCallId\":\"" C1 "\"}")),
         UI("RUN_ERROR", ",\"message\":\"e\""),
         UI("TEXT_MESSAGE_CONTENT", ",\"delta\":\"x\""),
         UI("TEXT_MESSAGE_CHUNK", ",\"delta\":\"x\""),
-        TOOL("START", "c1", TOOL_NAME),
-        TOOL("START", "c2", TOOL_NAME ",\"parentMessageId\":\"m\""),
-        TOOL("START", "c3", TOOL_NAME ",\"parentMessageId\":\"m\""),
-        TOOL("ARGS", "c1", ",\"delta\":\"{\\\"q\\\":1}\""),
-        TOOL("ARGS", "c2", ",\"delta\":\"{\\\"q\\\":1}\""),
-        TOOL("ARGS", "c3", ",\"delta\":\"{\""),
-        TOOL("END", "c1", ""),
-        TOOL("END", "c2", ""),
-        TOOL("END", "c3", ""),
-        TOOL("RESULT", "c1", ",\"content\":\"1\""),
-        TOOL("RESULT", "c2", ",\"content\":\"2\""),
-        TOOL("RESULT", "c3", ",\"content\":[]"),
-        TOOL("CHUNK", "c1", TOOL_NAME ",\"delta\":\"{\\\"q\\\":1}\""),
-        TOOL("CHUNK", "c2", TOOL_NAME),
-        TOOL("CHUNK", "c3", TOOL_NAME ",\"subagentRunId\":\"s\""),
+        TOOL("START", C1, TOOL_NAME),
+        TOOL("START", C2, TOOL_NAME ",\"parentMessageId\":\"m\""),
+        TOOL("START", C3, TOOL_NAME ",\"parentMessageId\":\"m\""),
+        TOOL("ARGS", C1, ",\"delta\":\"{\\\"q\\\":1}\""),
+        TOOL("ARGS", C2, ",\"delta\":\"{\\\"q\\\":1}\""),
+        TOOL("ARGS", C3, ",\"delta\":\"{\""),
+        TOOL("END", C1, ""),
+        TOOL("END", C2, ""),
+        TOOL("END", C3, ""),
+        TOOL("RESULT", C1, ",\"content\":\"1\""),
+        TOOL("RESULT", C2, ",\"content\":\"2\""),
+        TOOL("RESULT", C3, ",\"content\":[]"),
+        TOOL("CHUNK", C1, TOOL_NAME ",\"delta\":\"{\\\"q\\\":1}\""),
+        TOOL("CHUNK", C2, TOOL_NAME),
+        TOOL("CHUNK", C3, TOOL_NAME ",\"subagentRunId\":\"s\""),
         UI("TOOL_CALL_CHUNK", ",\"delta\":\"{\\\"q\\\":1}\""),
         UI("SUBAGENT_FINISHED", ",\"subagentRunId\":\"s\""),
-        SNAPSHOT(ASKED("c1") "," BROUGHT("c1") "," ASKED("c3")),
-        SNAPSHOT(ASKED("c2") "," BROUGHT("c2")),
+        SNAPSHOT(ASKED(C1) "," BROUGHT(C1) "," ASKED(C3)),
+        SNAPSHOT(ASKED(C2) "," BROUGHT(C2)),
         ": c\n\n",
         "data: {",
     },
@@ -138,8 +146,8 @@ static const char *const parts[][PARTS] = {
         UI("response.created", ",\"response\":{\"id\":\"r\",\"output\":[]}"),
         UI("response.completed", ",\"response\":{\"output\":[]}"),
         UI("response.completed",
-           ",\"response\":{\"output\":[" ITEM("c1", "{\\\"q\\\":1}") "," ITEM(
-               "c3", "{}") "]}"),
+           ",\"response\":{\"output\":[" ITEM(C1, "{\\\"q\\\":1}") "," ITEM(
+               C3, "{}") "]}"),
         UI("response.failed", ",\"response\":{}"),
         UI("response.output_text.delta",
            ",\"output_index\":1,\"delta\":\"x\""),
@@ -148,16 +156,16 @@ static const char *const parts[][PARTS] = {
         SEQUENCE("8"),
         SEQUENCE("\"7\""),
         SEQUENCE("\"8\""),
-        RESP("added", "0", ITEM("c1", "")),
-        RESP("added", "0", ITEM("c2", "")),
-        RESP("added", "1", ITEM("c1", "")),
-        RESP("added", "1", ITEM("c3", "")),
-        RESP("added", "2", ITEM("c2", "")),
-        RESP("done", "0", ITEM("c1", "{\\\"q\\\":1}")),
-        RESP("done", "0", ITEM("c2", "{\\\"q\\\":1}")),
-        RESP("done", "1", ITEM("c1", "{\\\"q\\\":1}")),
-        RESP("done", "1", ITEM("c3", "{}")),
-        RESP("done", "2", ITEM("c2", "{\\\"q\\\":1}")),
+        RESP("added", "0", ITEM(C1, "")),
+        RESP("added", "0", ITEM(C2, "")),
+        RESP("added", "1", ITEM(C1, "")),
+        RESP("added", "1", ITEM(C3, "")),
+        RESP("added", "2", ITEM(C2, "")),
+        RESP("done", "0", ITEM(C1, "{\\\"q\\\":1}")),
+        RESP("done", "0", ITEM(C2, "{\\\"q\\\":1}")),
+        RESP("done", "1", ITEM(C1, "{\\\"q\\\":1}")),
+        RESP("done", "1", ITEM(C3, "{}")),
+        RESP("done", "2", ITEM(C2, "{\\\"q\\\":1}")),
         RESP("added", "2", "{\"type\":\"message\"}"),
         RESP("done", "2", "{\"type\":\"message\"}"),
         "data: [DONE]\n\n",
@@ -170,13 +178,13 @@ static const char *const parts[][PARTS] = {
         CHUNK("{\"content\":\"x\"}", "null"),
         CHUNK("{}", "\"tool_calls\""),
         CHUNK("{}", "\"length\""),
-        ENTRY("0", "c1"),
-        ENTRY("0", "c2"),
-        ENTRY("0", "c3"),
-        ENTRY("1", "c1"),
-        ENTRY("1", "c2"),
-        ENTRY("1", "c3"),
-        ENTRY("2", "c3"),
+        ENTRY("0", C1),
+        ENTRY("0", C2),
+        ENTRY("0", C3),
+        ENTRY("1", C1),
+        ENTRY("1", C2),
+        ENTRY("1", C3),
+        ENTRY("2", C3),
         ARGS("0", "{\\\"q\\\":1}"),
         ARGS("1", "{\\\"q\\\":1}"),
         ARGS("2", "{\\\"q\\\":1}"),
@@ -185,9 +193,9 @@ static const char *const parts[][PARTS] = {
         ": c\n\n",
         "data: {\"error\":{}}\n\n",
         "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[",
-        "{\"index\":0,\"id\":\"c1\",\"function\":{\"name\":\"f\","
+        "{\"index\":0,\"id\":\"" C1 "\",\"function\":{\"name\":\"f\","
         "\"arguments\":\"{\\\"q\\\":1}\"}}",
-        "{\"index\":1,\"id\":\"c2\",\"function\":{\"name\":\"f\","
+        "{\"index\":1,\"id\":\"" C2 "\",\"function\":{\"name\":\"f\","
         "\"arguments\":\"{}\"}}",
         ",",
         "]}}]}\n\n",
@@ -202,13 +210,13 @@ static const char *const parts[][PARTS] = {
         UI("ping", ""),
         UI("content_block_start",
            ",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":"
-           "\"c1\",\"name\":\"f\",\"input\":{}}"),
+           "\"" C1 "\",\"name\":\"f\",\"input\":{}}"),
         UI("content_block_start",
            ",\"index\":1,\"content_block\":{\"type\":\"tool_use\",\"id\":"
-           "\"c2\",\"name\":\"f\",\"input\":{}}"),
+           "\"" C2 "\",\"name\":\"f\",\"input\":{}}"),
         UI("content_block_start",
            ",\"index\":2,\"content_block\":{\"type\":\"tool_use\",\"id\":"
-           "\"c3\",\"name\":\"f\",\"input\":{}}"),
+           "\"" C3 "\",\"name\":\"f\",\"input\":{}}"),
         UI("content_block_start",
            ",\"index\":1,\"content_block\":{\"type\":\"text\"}"),
         UI("content_block_delta",
@@ -232,14 +240,14 @@ static const char *const parts[][PARTS] = {
         GEMINI("", ",\"finishReason\":\"STOP\""),
         GEMINI("", ",\"finishReason\":\"MAX_TOKENS\""),
         GEMINI("{\"text\":\"x\"}", ",\"index\":1"),
-        GEMINI(FUNCTION("c1", ",\"args\":{\"q\":1}"), ""),
-        GEMINI(FUNCTION("c2", ",\"args\":{\"q\":1}"), ""),
-        GEMINI(FUNCTION("c3", ""), ""),
+        GEMINI(FUNCTION(C1, ",\"args\":{\"q\":1}"), ""),
+        GEMINI(FUNCTION(C2, ",\"args\":{\"q\":1}"), ""),
+        GEMINI(FUNCTION(C3, ""), ""),
         GEMINI(FUNCTION("", ",\"args\":{\"q\":1}"), ""),
-        GEMINI(FUNCTION("c1", ",\"args\":{\"q\":1}") "," FUNCTION("c3", ""),
+        GEMINI(FUNCTION(C1, ",\"args\":{\"q\":1}") "," FUNCTION(C3, ""),
                ",\"finishReason\":\"STOP\""),
-        GEMINI(FUNCTION("c1", "," MORE), ""),
-        GEMINI(FUNCTION("c2", "," MORE), ""),
+        GEMINI(FUNCTION(C1, "," MORE), ""),
+        GEMINI(FUNCTION(C2, "," MORE), ""),
         GEMINI(PIECE(MORE "," VALUE("$.q", "\"numberValue\":1")), ""),
         GEMINI(PIECE(MORE "," VALUE("$.a['b'][0]", "\"stringValue\":\"x\"")),
                ""),
@@ -250,8 +258,8 @@ static const char *const parts[][PARTS] = {
         GEMINI(PIECE(MORE "," VALUE("$.p", "\"stringValue\":\"y\"")), ""),
         GEMINI(PIECE(""), ""),
         "data: {\"candidates\":[{\"content\":{\"parts\":[",
-        FUNCTION("c1", ",\"args\":{\"q\":1}"),
-        FUNCTION("c3", ""),
+        FUNCTION(C1, ",\"args\":{\"q\":1}"),
+        FUNCTION(C3, ""),
         PIECE(""),
         "{\"text\":\"x\"}",
         ",",
@@ -449,10 +457,10 @@ know(chat_call_t *calls)
 {
     memset(calls, 0, 2 * sizeof(*calls));
 
-    calls[0].id = chat_cstr("c1");
+    calls[0].id = chat_cstr(C1);
     calls[0].outcome = CHAT_OUTCOME_OK;
     value_digest("1", &calls[0].digest);
-    calls[1].id = chat_cstr("c2");
+    calls[1].id = chat_cstr(C2);
     calls[1].approval = CHAT_APPROVAL_GRANTED;
 
     calls[0].name = calls[1].name = chat_cstr("f");
@@ -464,14 +472,32 @@ know(chat_call_t *calls)
 }
 
 
+/* The stream that data stands for. */
+static void
+spell(size_t which, const uint8_t *data, size_t size, chat_buf_t *text)
+{
+    size_t      i;
+    const char *part;
+
+    for (i = 0; i < size && text->len < 65536; i++) {
+        part = data[i] >= 0x80 ? parts[which][data[i] % PARTS] : NULL;
+        if (part != NULL) {
+            chat_buf_puts(text, part);
+            continue;
+        }
+
+        i += data[i] == ESCAPE && i + 1 < size;
+        chat_buf_add(text, chat_str(&data[i], 1));
+    }
+}
+
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    size_t             i;
     size_t             which;
     chat_buf_t         text = { 0 };
     chat_call_t        calls[2];
-    const char        *part;
     chat_stream_conf_t conf;
 
     NEED(SPEECHES == chat_dialect_count());
@@ -481,14 +507,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
 
     which = data[0] % SPEECHES;
-    for (i = 3; i < size && text.len < 65536; i++) {
-        part = data[i] >= 0x80 ? parts[which][data[i] % PARTS] : NULL;
-        if (part != NULL) {
-            chat_buf_puts(&text, part);
-        } else {
-            chat_buf_add(&text, chat_str(&data[i], 1));
-        }
-    }
+    spell(which, data + 3, size - 3, &text);
 
     know(calls);
     memset(&conf, 0, sizeof(conf));
