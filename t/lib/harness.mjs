@@ -120,7 +120,7 @@ function configuration(dir, [h1, h2], options) {
   return `
 ${o.module && modulePath ? `load_module ${modulePath};` : ''}
 ${process.getuid() === 0 ? 'user root;' : ''}
-${o.daemon ? '' : 'daemon off;'}
+${o.daemon ? inherited(dir) : 'daemon off;'}
 pid ${dir}/nginx.pid;
 error_log ${dir}/error.log ${o.level};
 worker_processes ${o.workers};
@@ -196,6 +196,10 @@ function sanitizers(dir) {
     UBSAN_OPTIONS: 'print_stacktrace=1' };
 }
 
+/* NGINX gives the program of an upgrade only these variables. */
+const inherited = (dir) => Object.keys(sanitizers(dir)).map((name) =>
+  `env ${name};`).join(' ');
+
 /* For an upgrade NGINX starts its own path, which must be a whole one. */
 const program = (daemon) => (daemon
   ? execFileSync('sh', ['-c', 'command -v "$1"', '-', binary],
@@ -237,10 +241,16 @@ const trouble = new RegExp(['\\[alert\\]', '\\[emerg\\]', 'runtime error:',
 const isAlive = (pid) => existsSync(`/proc/${pid}`)
   && !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
 
+function childrenOf(pid) {
+  const path = `/proc/${pid}/task/${pid}/children`;
+  return existsSync(path) ? readFileSync(path, 'utf8').split(' ')
+    .filter(Boolean).map(Number) : [];
+}
+
 class Nginx {
   /* connects: each worker logs when its store is connected. */
-  constructor(dir, ports, child, connects, daemon) {
-    Object.assign(this, { dir, connects, child, daemon });
+  constructor(dir, ports, child, { connects, daemon, count }) {
+    Object.assign(this, { dir, connects, child, daemon, count });
     [this.port, this.port2] = ports; /* HTTP/1.1, HTTP/2 */
     this.exited = new Promise((resolve) => { child.on('exit', resolve); });
     this.allowed = [];
@@ -277,9 +287,7 @@ class Nginx {
 
   /* Pids of the running workers, those shutting down included. */
   workers() {
-    const path = `/proc/${this.pid}/task/${this.pid}/children`;
-    return existsSync(path) ? readFileSync(path, 'utf8').split(' ')
-      .filter(Boolean).map(Number) : [];
+    return childrenOf(this.pid);
   }
 
   /* Resident memory of a worker in bytes; part: a field of its status. */
@@ -310,15 +318,18 @@ class Nginx {
 
   /*
    * Replaces the master of a daemon by a new process of the same program, as
-   * for a new version. Returns when the old one and its workers have ended.
+   * for a new version: SIGUSR2, then SIGWINCH and SIGQUIT to the old one.
+   * Returns when the old one and its workers have ended.
    */
   async upgrade() {
     const old = this.pid;
-    const { length } = this.workers();
     process.kill(old, 'SIGUSR2');
     await until(() => this.pid && this.pid !== old
-      && this.workers().length === length && this.ready(), 10000,
+      && this.workers().length === this.count && this.ready(), 10000,
     'an upgrade');
+    process.kill(old, 'SIGWINCH');
+    await until(() => childrenOf(old).every((pid) => pid === this.pid), 60000,
+      'the old workers');
     process.kill(old, 'SIGQUIT');
     await until(() => !isAlive(old), 60000, 'the end of the old master');
   }
@@ -377,11 +388,11 @@ const inUse = 'Address already in use';
 async function start(dir, ports, conf, options) {
   writeFileSync(`${dir}/nginx.conf`, conf);
   writeFileSync(`${dir}/output`, '');
-  const { daemon } = options;
+  const { daemon, workers: count = 1 } = options;
   const child = launch(dir, [], { stdio: 'ignore', daemon });
-  const it = new Nginx(dir, ports, child, options.connects
-    && /\bchat_store (redis|unix)/.test(conf)
-    && /\bchat (?!off)\w+;/.test(conf), daemon);
+  const connects = options.connects && /\bchat_store (redis|unix)/.test(conf)
+    && /\bchat (?!off)\w+;/.test(conf);
+  const it = new Nginx(dir, ports, child, { connects, daemon, count });
   /* Node does not wait for it either. */
   child.unref();
   running.add(it);
@@ -393,7 +404,7 @@ async function start(dir, ports, conf, options) {
   const taken = () => existsSync(`${dir}/error.log`)
     && it.errorLog().includes(inUse);
   await until(async () => dead || taken() || (await answers(it.port)
-    && it.workers().length === (options.workers ?? 1) && it.ready()),
+    && it.workers().length === count && it.ready()),
   10000, 'nginx');
   if (taken()) {
     /* nginx would retry for long; other ports are free. */

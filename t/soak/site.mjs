@@ -1,7 +1,7 @@
 /*
  * site.mjs: the NGINX of random.mjs: a location per dialect, with and without
- * recording, behind subrequests and internal redirects, and a provider that
- * fails in every way.
+ * recording, with both values of chat_store_failure, behind subrequests and
+ * internal redirects, and a provider that fails in every way.
  */
 import { scene } from '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
@@ -30,8 +30,10 @@ const one = (key, port) => {
   const around = (route, line) => `location /${route}/${key}/ {
     ${to(port.noise)} chat_record auto ttl=30s; ${line} }`;
   return `
-  location /quiet/${key}/ { ${to(port[key])}
-    proxy_read_timeout 60s; chat_hold 30s grace=60s; chat_record auto ttl=60s; }
+  ${['deny', 'pass'].map((failure) => `location /${failure}/${key}/ {
+    ${to(port[key])} chat_store_failure ${failure};
+    proxy_read_timeout 60s; chat_hold 30s grace=60s; chat_record auto ttl=60s;
+    proxy_set_header X-Verdict $chat_verdict; }`).join('\n')}
   location /record/${key}/ { ${to(port.noise)}
     chat_record on max=64k ttl=30s; }
   location /plain/${key}/ { ${to(port.noise)} chat_record off; }
@@ -144,7 +146,7 @@ export async function site(t, it, store) {
     [key, quiet[key].port])) };
   const path = `${newFolder()}/own.sock`;
   const n = await nginx(t, { workers: 2, locations: ' ', store, tenant: false,
-    connects: /^redis/.test(store), server: server(port, path),
+    daemon: true, connects: /^redis/.test(store), server: server(port, path),
     http: `upstream itself { server unix:${path}; }` });
   const scenes = (p, route) => Object.fromEntries(keys.map((key) => {
     const one = scene(key, p(key), n);
@@ -153,7 +155,7 @@ export async function site(t, it, store) {
     return [key, one];
   }));
   it.noise = noise;
-  it.quiet = scenes((key) => quiet[key], 'quiet');
+  it.quiet = scenes((key) => quiet[key], 'deny');
   it.loud = scenes(() => ({}), 'record');
   return n;
 }
