@@ -32,8 +32,8 @@ forget(chat_tracker_t *track)
 
 
 /*
- * The facts that go under all of these keys, until the next call; NULL: no
- * key, or no memory.
+ * The facts that go under all of these keys, until the next call. Without a
+ * key or memory they go nowhere.
  */
 static chat_facts_t *
 facts_of(chat_tracker_t *track, const chat_key_t *keys, size_t n)
@@ -55,7 +55,7 @@ facts_of(chat_tracker_t *track, const chat_key_t *keys, size_t n)
                               &track->size, sizeof(*put))
             : NULL;
     if (put == NULL) {
-        return NULL;
+        return &track->nowhere;
     }
 
     memcpy(put->keys, keys, n * sizeof(*keys));
@@ -82,15 +82,6 @@ step_facts(chat_tracker_t *track)
 }
 
 
-static void
-put_plain(chat_facts_t *facts, const char *field, const char *value)
-{
-    if (facts != NULL) {
-        chat_facts_add(facts, field, chat_cstr(value));
-    }
-}
-
-
 static int
 is_member(const chat_tracked_t *call)
 {
@@ -108,7 +99,6 @@ put_record(chat_tracker_t *track)
 {
     size_t               i;
     chat_key_t           key;
-    chat_facts_t        *facts;
     chat_indexed_batch_t recorded;
     chat_track_step_t   *step = &track->step;
 
@@ -124,28 +114,20 @@ put_record(chat_tracker_t *track)
         recorded.names[i] = step->keys[i].name;
     }
 
-    facts = facts_of(track, &key, 1);
-    if (facts != NULL) {
-        chat_facts_batch(facts, track->conf->began + step->ordinal, &recorded);
-    }
+    chat_facts_batch(facts_of(track, &key, 1),
+                     track->conf->began + step->ordinal, &recorded);
 }
 
 
 static void
 put_open(chat_tracker_t *track)
 {
-    chat_facts_t *facts;
-
     if (track->step.opened || !track->step.named) {
         return;
     }
 
     track->step.opened = 1;
-    facts = step_facts(track);
-    if (facts != NULL) {
-        chat_facts_open(facts, track->conf->worker, track->conf->cors);
-    }
-
+    chat_facts_open(step_facts(track), track->conf->worker, track->conf->cors);
     put_record(track);
 }
 
@@ -153,8 +135,6 @@ put_open(chat_tracker_t *track)
 static void
 put_call(chat_tracker_t *track, const chat_tracked_t *call)
 {
-    chat_facts_t *facts;
-
     if (!track->step.named || track->step.untracked || !call->ready
         || !is_member(call))
     {
@@ -162,11 +142,8 @@ put_call(chat_tracker_t *track, const chat_tracked_t *call)
     }
 
     put_open(track);
-    facts = step_facts(track);
-    if (facts != NULL) {
-        chat_facts_call(facts, call->id, call->kind, call->position,
-                        &call->fingerprint);
-    }
+    chat_facts_call(step_facts(track), call->id, call->kind, call->position,
+                    &call->fingerprint);
 }
 
 
@@ -181,19 +158,13 @@ put_calls(chat_tracker_t *track)
 }
 
 
-/* The result of an event; facts: of its batch, or NULL. */
+/* The result of an event; facts: of its batch. */
 static void
 put_result(chat_tracker_t *track, chat_facts_t *facts,
            const chat_event_t *event, const chat_digest_t *fingerprint)
 {
     chat_str_t payload;
-    int        has_payload;
-
-    if (facts == NULL) {
-        return;
-    }
-
-    has_payload =
+    int        has_payload =
         event->has_payload
         && chat_arena_dup(track->put_arena, event->text, &payload) == CHAT_OK;
 
@@ -208,7 +179,7 @@ break_step(chat_tracker_t *track)
 {
     if (track->step.opened && !track->step.sealed) {
         put_calls(track);
-        put_plain(step_facts(track), "broken", "1");
+        chat_facts_add(step_facts(track), "broken", chat_cstr("1"));
         track->step.opened = 0;
     }
 }
@@ -294,8 +265,8 @@ rename_step(chat_tracker_t *track)
 
     /* The chain keeps its name; no request uses the first call's old one. */
     if (step->opened && step->by_call) {
-        put_plain(facts_of(track, &step->keys[step->nkeys - 1], 1), "broken",
-                  "1");
+        chat_facts_add(facts_of(track, &step->keys[step->nkeys - 1], 1),
+                       "broken", chat_cstr("1"));
     }
 
     step->opened = 0;
@@ -576,7 +547,6 @@ on_result(chat_tracker_t *track, const chat_event_t *event)
 static void
 on_seal(chat_tracker_t *track)
 {
-    char               number[16];
     size_t             i;
     unsigned           n = 0;
     chat_tracked_t    *call;
@@ -591,8 +561,7 @@ on_seal(chat_tracker_t *track)
                  && find_call(step, call->id) == call;
         }
 
-        (void) snprintf(number, sizeof(number), "%u", n);
-        put_plain(step_facts(track), "seal", number);
+        chat_facts_put(step_facts(track), "seal", "%u", n);
     }
 
     step->sealed = 1;
@@ -646,6 +615,7 @@ chat_tracker_init(chat_tracker_t *track, const chat_stream_conf_t *conf,
     track->conf = conf;
     track->info = info;
     track->arena = arena;
+    chat_facts_init(&track->nowhere, NULL);
     track->put_arena = chat_arena_create(0);
     track->step_arena = chat_arena_create(0);
     track->step.serial = 1;

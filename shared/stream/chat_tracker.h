@@ -57,8 +57,9 @@ typedef struct {
     chat_arena_t             *put_arena;  /* as what was put */
     chat_stream_facts_t      *puts;       /* oldest first */
     size_t                    nputs;
-    size_t                    size;  /* room in puts */
-    int                       taken; /* all puts were */
+    size_t                    size;    /* room in puts */
+    int                       taken;   /* all puts were */
+    chat_facts_t              nowhere; /* failed; takes none */
     chat_track_step_t         step;
     uint32_t                  steps;   /* STEP_OPEN so far */
     chat_table_t              earlier; /* number: the request's last call of
