@@ -71,6 +71,15 @@ ngx_chat_store_shm_add(ngx_conf_t *cf, size_t size, void *tag)
 }
 
 
+/* Takes the lock; returns the batch, or NULL. */
+static ngx_chat_shm_batch_t *
+lock_batch(ngx_chat_shm_ctx_t *shm, const chat_key_t *key)
+{
+    ngx_shmtx_lock(&shm->shpool->mutex);
+    return ngx_chat_shm_facts_find(shm, key);
+}
+
+
 /* With the lock: a reply with all facts of the batch, if not NULL. */
 static chat_facts_t *
 all_facts(ngx_chat_shm_batch_t *batch)
@@ -139,9 +148,7 @@ shm_unwatch(chat_store_watch_t *watch)
         return;
     }
 
-    ngx_shmtx_lock(&shm->shpool->mutex);
-
-    batch = ngx_chat_shm_facts_find(shm, &watch->key);
+    batch = lock_batch(shm, &watch->key);
     if (batch != NULL) {
         ngx_chat_shm_facts_drop(shm, batch, shm->base.wait.field);
     }
@@ -209,11 +216,8 @@ shm_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     size_t                i;
     chat_facts_t         *reply = ngx_chat_store_reply();
     ngx_chat_shm_fact_t  *fact;
-    ngx_chat_shm_batch_t *batch;
     ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) store;
-
-    ngx_shmtx_lock(&shm->shpool->mutex);
-    batch = ngx_chat_shm_facts_find(shm, key);
+    ngx_chat_shm_batch_t *batch = lock_batch(shm, key);
 
     for (i = 0; i < n && batch != NULL && reply != NULL; i++) {
         fact = ngx_chat_shm_facts_get(batch, fields[i]);
@@ -235,11 +239,7 @@ shm_append(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
            uint32_t ttl)
 {
     ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) store;
-    ngx_chat_shm_batch_t *batch;
-
-    ngx_shmtx_lock(&shm->shpool->mutex);
-
-    batch = ngx_chat_shm_facts_find(shm, key);
+    ngx_chat_shm_batch_t *batch = lock_batch(shm, key);
 
     /* without facts no request would find the log */
     if (batch != NULL && batch->count != 0
@@ -259,12 +259,9 @@ shm_read(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
          uint64_t position)
 {
     chat_facts_t         *reply;
-    ngx_chat_shm_batch_t *batch;
     ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) store;
+    ngx_chat_shm_batch_t *batch = lock_batch(shm, key);
 
-    ngx_shmtx_lock(&shm->shpool->mutex);
-
-    batch = ngx_chat_shm_facts_find(shm, key);
     reply = batch != NULL ? ngx_chat_shm_log_read(shm, batch, position)
                           : all_facts(NULL);
 
@@ -280,11 +277,7 @@ shm_drop(chat_store_t *store, const chat_key_t *key, const chat_str_t *fields,
 {
     size_t                i;
     ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) store;
-    ngx_chat_shm_batch_t *batch;
-
-    ngx_shmtx_lock(&shm->shpool->mutex);
-
-    batch = ngx_chat_shm_facts_find(shm, key);
+    ngx_chat_shm_batch_t *batch = lock_batch(shm, key);
 
     for (i = 0; i < n && batch != NULL; i++) {
         ngx_chat_shm_facts_drop(shm, batch, fields[i]);
