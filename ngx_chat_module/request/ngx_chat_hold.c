@@ -264,17 +264,12 @@ on_look(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
     ngx_queue_t       due, *q;
     chat_batch_t      batch;
-    chat_arena_t     *scratch = NULL;
+    chat_arena_t     *scratch;
     ngx_chat_ctx_t   *ctx;
     ngx_connection_t *c;
     ngx_chat_group_t *group = op->data;
 
-    if (rc == CHAT_OK) {
-        scratch = chat_arena_create(0);
-        rc = scratch != NULL ? chat_batch_read(facts, n, scratch, &batch)
-                             : CHAT_ERROR;
-    }
-
+    rc = ngx_chat_decide_read(rc, facts, n, &scratch, &batch);
     ngx_log_debug2(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
                    "chat wake-up: rc %d, requests %ui", rc, group->count);
 
