@@ -76,9 +76,8 @@ void *
 ngx_chat_create_loc_conf(ngx_conf_t *cf)
 {
     ngx_uint_t           i;
-    ngx_chat_loc_conf_t *conf;
-
-    conf = ngx_pcalloc(cf->pool, sizeof(ngx_chat_loc_conf_t));
+    ngx_chat_loc_conf_t *conf =
+        ngx_pcalloc(cf->pool, sizeof(ngx_chat_loc_conf_t));
 
     for (i = 0; conf != NULL && i < NGX_CHAT_SETTINGS; i++) {
         *setting(conf, i) = NGX_CONF_UNSET;
@@ -143,9 +142,8 @@ ngx_chat_merge_tenant(ngx_conf_t *cf, const ngx_chat_loc_conf_t *prev,
 static char *
 ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
 {
-    ngx_http_core_loc_conf_t *clcf;
-
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    ngx_http_core_loc_conf_t *clcf =
+        ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
     if (conf->needs_tenant && !conf->has_tenant) {
         /* the default tenant does not prove that a client is its user */

@@ -147,10 +147,9 @@ static ngx_int_t
 ngx_chat_postconfiguration(ngx_conf_t *cf)
 {
     ngx_http_handler_pt       *handler;
-    ngx_chat_main_conf_t      *mcf;
     ngx_http_core_main_conf_t *cmcf;
-
-    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
+    ngx_chat_main_conf_t      *mcf =
+        ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
 
     /* such a reload calls no init_process, and frees what is in use */
     if (ngx_chat_is_single
@@ -307,9 +306,8 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
 static void
 ngx_chat_exit_process(ngx_cycle_t *cycle)
 {
-    ngx_chat_main_conf_t *mcf;
+    ngx_chat_main_conf_t *mcf = ngx_chat_main_conf(cycle);
 
-    mcf = ngx_chat_main_conf(cycle);
     if (mcf == NULL || !mcf->used) {
         return;
     }

@@ -42,10 +42,9 @@ ngx_chat_random(void *key, size_t size, ngx_log_t *log)
 ngx_chat_ctx_t *
 ngx_chat_get_ctx(ngx_http_request_t *r)
 {
-    ngx_chat_ctx_t     *ctx;
     ngx_pool_cleanup_t *cln;
+    ngx_chat_ctx_t     *ctx = ngx_http_get_module_ctx(r, ngx_chat_module);
 
-    ctx = ngx_http_get_module_ctx(r, ngx_chat_module);
     if (ctx != NULL || !(r->internal || r->filter_finalize)) {
         return ctx;
     }

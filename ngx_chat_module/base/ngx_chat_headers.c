@@ -193,9 +193,8 @@ uint32_t
 ngx_chat_headers_after(ngx_http_request_t *r)
 {
     time_t           seconds = 0;
-    ngx_table_elt_t *h;
-
-    h = ngx_chat_headers_find(&r->headers_out.headers, "retry-after");
+    ngx_table_elt_t *h =
+        ngx_chat_headers_find(&r->headers_out.headers, "retry-after");
 
     if (h != NULL) {
         seconds = ngx_atotm(h->value.data, h->value.len);

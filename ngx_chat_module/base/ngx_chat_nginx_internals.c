@@ -125,13 +125,10 @@ ngx_chat_nginx_client_is_gone(ngx_http_request_t *r)
 static ngx_int_t
 replace_buffer(ngx_http_request_t *r)
 {
-    u_char              *p;
-    size_t               size;
     ngx_http_upstream_t *u = r->upstream;
+    size_t               size = (size_t) (u->buffer.end - u->buffer.start);
+    u_char              *p = ngx_palloc(r->pool, size);
 
-    size = (size_t) (u->buffer.end - u->buffer.start);
-
-    p = ngx_palloc(r->pool, size);
     if (p == NULL) {
         return NGX_ERROR;
     }

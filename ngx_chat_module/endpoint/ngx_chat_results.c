@@ -369,10 +369,9 @@ read_query(ngx_chat_ctx_t *ctx)
 static void
 on_body(ngx_http_request_t *r)
 {
-    chat_rc_e       rc;
     ngx_chat_ctx_t *ctx = ngx_chat_get_ctx(r);
-
-    rc = r->method == NGX_HTTP_POST ? read_body(ctx) : read_query(ctx);
+    chat_rc_e       rc =
+        r->method == NGX_HTTP_POST ? read_body(ctx) : read_query(ctx);
 
     if (rc == CHAT_BAD) {
         refuse(ctx, &ctx->results->external.refusal);
@@ -421,15 +420,13 @@ check_headers(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
 static ngx_int_t
 results_handler(ngx_http_request_t *r)
 {
-    ngx_int_t            rc;
     chat_digest_t        tenant;
     ngx_chat_ctx_t      *ctx;
     ngx_chat_results_t  *results;
-    ngx_chat_loc_conf_t *conf;
+    ngx_chat_loc_conf_t *conf =
+        ngx_http_get_module_loc_conf(r, ngx_chat_module);
+    ngx_int_t rc = check_headers(r, conf);
 
-    conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
-
-    rc = check_headers(r, conf);
     if (rc != NGX_OK) {
         return rc;
     }

@@ -406,12 +406,10 @@ follow_stream(ngx_chat_ctx_t *ctx, const chat_listed_t *stream)
 static void
 resume_stream(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 {
-    chat_rc_e            rc;
     chat_listed_t        stream;
     chat_indexed_batch_t batch;
     ngx_chat_resume_t   *resume = ctx->resume;
-
-    rc = chat_listed_find(facts, n, resume->place.stream, &stream);
+    chat_rc_e rc = chat_listed_find(facts, n, resume->place.stream, &stream);
 
     if (must_wait(ctx, facts, n, rc == CHAT_OK ? &stream : NULL)) {
         wait_for_held(ctx, rc == CHAT_OK ? &stream : NULL);
@@ -566,10 +564,9 @@ static ngx_int_t
 check_request(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
               chat_digest_t *tenant, ngx_str_t *conversation)
 {
-    ngx_int_t rc;
+    ngx_int_t rc = ngx_chat_endpoint_allow(r, NGX_HTTP_GET | NGX_HTTP_DELETE,
+                                           "GET, DELETE");
 
-    rc = ngx_chat_endpoint_allow(r, NGX_HTTP_GET | NGX_HTTP_DELETE,
-                                 "GET, DELETE");
     if (rc != NGX_OK) {
         return rc;
     }
@@ -605,10 +602,9 @@ static ngx_chat_ctx_t *
 create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
        const chat_position_t *place)
 {
-    ngx_chat_ctx_t    *ctx;
     ngx_chat_resume_t *resume;
+    ngx_chat_ctx_t    *ctx = ngx_chat_get_ctx(r);
 
-    ctx = ngx_chat_get_ctx(r);
     if (ctx != NULL) {
         /* redirected here: its own answer will not come */
         ngx_chat_index_end(ctx);
@@ -635,16 +631,14 @@ create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
 static ngx_int_t
 resume_handler(ngx_http_request_t *r)
 {
-    ngx_int_t            rc;
     ngx_str_t            conversation;
     chat_position_t      place = { 0 };
     chat_digest_t        tenant;
     ngx_chat_ctx_t      *ctx;
-    ngx_chat_loc_conf_t *conf;
+    ngx_chat_loc_conf_t *conf =
+        ngx_http_get_module_loc_conf(r, ngx_chat_module);
+    ngx_int_t rc = check_request(r, conf, &tenant, &conversation);
 
-    conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
-
-    rc = check_request(r, conf, &tenant, &conversation);
     if (rc != NGX_OK) {
         return rc;
     }

@@ -31,9 +31,8 @@ static void
 wait_for_client(ngx_http_request_t *r, ngx_uint_t again)
 {
     ngx_event_t              *wev = r->connection->write;
-    ngx_http_core_loc_conf_t *clcf;
-
-    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+    ngx_http_core_loc_conf_t *clcf =
+        ngx_http_get_module_loc_conf(r, ngx_http_core_module);
 
     if (!wev->delayed && (again || !wev->timer_set)) {
         ngx_add_timer(wev, clcf->send_timeout);
@@ -212,12 +211,10 @@ next_bytes(ngx_chat_ctx_t *ctx)
 static void
 finish(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
-    ngx_int_t                next;
     ngx_chat_chunk_t        *chunk;
     ngx_chat_follow_t       *follow = ctx->follow;
     const ngx_chat_reader_t *reader = follow->follower.reader;
-
-    next = ngx_chat_reader_next(&follow->follower, &chunk);
+    ngx_int_t next = ngx_chat_reader_next(&follow->follower, &chunk);
 
     if (next == NGX_AGAIN && reader->state == NGX_CHAT_READER_COMPLETE) {
         ctx->response.end = reader->end;

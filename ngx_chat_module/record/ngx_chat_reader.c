@@ -449,9 +449,7 @@ ngx_chat_reader_join(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
                      ngx_chat_follower_t *follower, uint64_t after)
 {
     ngx_str_t          key = { sizeof(source->key), (u_char *) &source->key };
-    ngx_chat_reader_t *reader;
-
-    reader = (ngx_chat_reader_t *) ngx_str_rbtree_lookup(
+    ngx_chat_reader_t *reader = (ngx_chat_reader_t *) ngx_str_rbtree_lookup(
         &ctx->worker->readers, &key, ngx_crc32_short(key.data, key.len));
 
     if (reader != NULL && reader == follower->reader) {

@@ -284,10 +284,9 @@ log_end(ngx_chat_ctx_t *ctx)
 static chat_end_e
 judge(ngx_chat_ctx_t *ctx)
 {
-    chat_end_e end;
-
-    end = ctx->response.stream ? chat_stream_info(ctx->response.stream)->end
-                               : CHAT_END_NONE;
+    chat_end_e end = ctx->response.stream
+                         ? chat_stream_info(ctx->response.stream)->end
+                         : CHAT_END_NONE;
 
     if (ctx->response.stopped
         && (end == CHAT_END_INTERRUPTED || end == CHAT_END_NONE))

@@ -245,11 +245,10 @@ ngx_chat_tenant(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
 static ngx_int_t
 find_tenant(ngx_chat_ctx_t *ctx)
 {
-    ngx_int_t          rc;
     ngx_str_t          scope;
     ngx_chat_worker_t *worker = ctx->worker;
-
-    rc = ngx_chat_tenant(ctx->request, ctx->conf, &scope, &ctx->scope.tenant);
+    ngx_int_t          rc =
+        ngx_chat_tenant(ctx->request, ctx->conf, &scope, &ctx->scope.tenant);
 
     if (rc == NGX_OK) {
         note_tenant(ctx, &scope);

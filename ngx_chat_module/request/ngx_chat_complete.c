@@ -226,15 +226,13 @@ static ngx_int_t
 merge_body(ngx_chat_ctx_t *ctx)
 {
     u_char             *p;
-    chat_rc_e           rc;
     ngx_buf_t          *b;
     chat_buf_t          out = { 0 };
     ngx_chain_t        *cl;
     ngx_pool_cleanup_t *cln;
     ngx_http_request_t *r = ctx->request;
-
-    rc = chat_merge(ctx->dialect, &ctx->body.doc, &ctx->body.rq,
-                    &ctx->body.results, &out);
+    chat_rc_e rc = chat_merge(ctx->dialect, &ctx->body.doc, &ctx->body.rq,
+                              &ctx->body.results, &out);
 
     b = ngx_calloc_buf(r->pool);
     cl = ngx_alloc_chain_link(r->pool);

@@ -632,13 +632,12 @@ decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 void
 ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t unrecorded)
 {
-    ngx_uint_t   observe;
     chat_facts_t twin;
     chat_terms_t terms;
     chat_class_e class = ctx->body.rq.class;
     ngx_chat_barrier_t *b = &ctx->barrier;
-
-    observe = ctx->conf->dry_run || ctx->conf->hold == NGX_CHAT_HOLD_OFF;
+    ngx_uint_t          observe =
+        ctx->conf->dry_run || ctx->conf->hold == NGX_CHAT_HOLD_OFF;
 
     terms.class = class;
     terms.watching = b->watching;

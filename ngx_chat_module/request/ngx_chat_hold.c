@@ -461,11 +461,10 @@ exit_bound(void)
 static void
 arm(ngx_chat_ctx_t *ctx)
 {
-    ngx_msec_t     next;
     ngx_msec_int_t left;
-
-    next = ctx->response.early || !ctx->body.rq.stream ? ctx->conf->heartbeat
-                                                       : ctx->conf->grace;
+    ngx_msec_t     next = ctx->response.early || !ctx->body.rq.stream
+                              ? ctx->conf->heartbeat
+                              : ctx->conf->grace;
 
     if (ctx->wait.bound != 0) {
         left = (ngx_msec_int_t) (ctx->wait.bound - ngx_current_msec);

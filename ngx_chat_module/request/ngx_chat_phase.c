@@ -159,9 +159,8 @@ begin(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
       const ngx_chat_headers_t *headers, const chat_dialect_t *dialect)
 {
     ngx_int_t       rc;
-    ngx_chat_ctx_t *ctx;
+    ngx_chat_ctx_t *ctx = ngx_chat_request_create(r, conf);
 
-    ctx = ngx_chat_request_create(r, conf);
     if (ctx == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

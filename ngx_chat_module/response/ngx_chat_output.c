@@ -34,10 +34,9 @@ add_buf(ngx_chat_chain_t *chain)
 {
     u_char      *start, *end;
     ngx_buf_t   *b;
-    ngx_chain_t *cl;
+    ngx_chain_t *cl = ngx_chain_get_free_buf(chain->ctx->request->pool,
+                                             &chain->ctx->filter->free);
 
-    cl = ngx_chain_get_free_buf(chain->ctx->request->pool,
-                                &chain->ctx->filter->free);
     if (cl == NULL) {
         return NULL;
     }
@@ -207,11 +206,9 @@ static ngx_int_t
 add_around(ngx_chat_chain_t *chain, chat_piece_t piece, ngx_buf_t *carrier)
 {
     size_t          at;
-    chat_rc_e       rc;
     chat_piece_t    front = piece;
     ngx_chat_ctx_t *ctx = chain->ctx;
-
-    rc = chat_follow_find(&ctx->filter->injector, piece.bytes, &at);
+    chat_rc_e rc = chat_follow_find(&ctx->filter->injector, piece.bytes, &at);
 
     if (rc == CHAT_DECLINED) {
         return add_piece(chain, &piece, carrier);
@@ -284,12 +281,10 @@ static ngx_int_t
 add_bytes(ngx_chat_chain_t *chain, ngx_buf_t *in)
 {
     size_t              n;
-    chat_str_t          bytes;
     chat_piece_t        whole;
     ngx_chat_ctx_t     *ctx = chain->ctx;
     const chat_piece_t *pieces;
-
-    bytes = chat_str(in->pos, (size_t) (in->last - in->pos));
+    chat_str_t bytes = chat_str(in->pos, (size_t) (in->last - in->pos));
 
     if (ctx->filter->passthrough) {
         whole.bytes = bytes;

@@ -21,9 +21,8 @@ ngx_int_t
 ngx_chat_answer_add_header(ngx_http_request_t *r, ngx_str_t key,
                            ngx_str_t value)
 {
-    ngx_table_elt_t *h;
+    ngx_table_elt_t *h = ngx_list_push(&r->headers_out.headers);
 
-    h = ngx_list_push(&r->headers_out.headers);
     if (h == NULL) {
         return NGX_ERROR;
     }
@@ -517,12 +516,10 @@ ngx_chat_reply_broken(ngx_chat_ctx_t *ctx, const char *reason)
 {
     char                text[CHAT_INTERRUPTION_TEXT];
     chat_buf_t          out = { 0 };
-    chat_reason_e       why;
     chat_interruption_t in = { reason, 0, NULL, 0 };
-
-    why = chat_metrics_break(reason) == CHAT_BREAK_PRODUCER_LOST
-              ? CHAT_REASON_CONFLICT_PRODUCER_LOST
-              : CHAT_REASON_CONFLICT_INTERRUPTED;
+    chat_reason_e why = chat_metrics_break(reason) == CHAT_BREAK_PRODUCER_LOST
+                            ? CHAT_REASON_CONFLICT_PRODUCER_LOST
+                            : CHAT_REASON_CONFLICT_INTERRUPTED;
 
     if (ctx->response.early) {
         ctx->reason = why;

@@ -51,10 +51,8 @@ break_upstream(ngx_chat_ctx_t *ctx, const char *reason)
 ngx_int_t
 ngx_chat_upstream_stop(ngx_chat_ctx_t *ctx, ngx_uint_t patient)
 {
-    ngx_int_t           rc;
     ngx_http_request_t *r = ctx->request;
-
-    rc = break_upstream(ctx, "stopped");
+    ngx_int_t           rc = break_upstream(ctx, "stopped");
 
     if (rc == NGX_AGAIN && !patient && ngx_chat_orphan_begin(ctx)) {
         rc = break_upstream(ctx, "stopped");
@@ -185,13 +183,11 @@ on_finalize(ngx_http_request_t *r, ngx_int_t rc)
 static ngx_int_t
 on_input(void *data, ssize_t bytes)
 {
-    ngx_int_t            rc;
     ngx_chat_ctx_t      *ctx = data;
     ngx_connection_t    *c;
     ngx_chat_filter_t   *filter = ctx->filter;
     ngx_http_upstream_t *u = ctx->request->upstream;
-
-    rc = filter->input(filter->input_data, bytes);
+    ngx_int_t            rc = filter->input(filter->input_data, bytes);
 
     if (rc == NGX_ERROR) {
         u->error = 1;
@@ -221,11 +217,9 @@ on_input(void *data, ssize_t bytes)
 static ngx_int_t
 on_input_init(void *data)
 {
-    ngx_int_t            rc;
     ngx_chat_ctx_t      *ctx = data;
     ngx_http_upstream_t *u = ctx->request->upstream;
-
-    rc = ctx->filter->input_init(ctx->filter->input_data);
+    ngx_int_t            rc = ctx->filter->input_init(ctx->filter->input_data);
 
     if (rc == NGX_OK && u->input_filter != on_input) {
         ctx->filter->input = u->input_filter;

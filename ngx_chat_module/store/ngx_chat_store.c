@@ -190,9 +190,8 @@ ngx_chat_store_unwatch(chat_store_watch_t *watch)
 ngx_uint_t
 ngx_chat_store_is_watched(ngx_chat_store_base_t *base, const chat_key_t *key)
 {
-    chat_store_watch_t *watch;
-
-    watch = *watch_bucket(base, ngx_chat_store_prefix(&key->name));
+    chat_store_watch_t *watch =
+        *watch_bucket(base, ngx_chat_store_prefix(&key->name));
 
     while (watch != NULL && !chat_digest_eq(&watch->key.name, &key->name)) {
         watch = watch->next;

@@ -264,9 +264,8 @@ chat_arena_push(chat_arena_t *arena, void *list, size_t *count, size_t *size,
 chat_rc_e
 chat_arena_dup(chat_arena_t *arena, chat_str_t s, chat_str_t *out)
 {
-    unsigned char *p;
+    unsigned char *p = chat_arena_take(arena, s.len);
 
-    p = chat_arena_take(arena, s.len);
     if (p == NULL) {
         return CHAT_ERROR;
     }

@@ -156,10 +156,8 @@ chat_table_link(chat_table_t *table, chat_table_entry_t *entry)
 static chat_rc_e
 chat_table_grow(chat_table_t *table)
 {
-    size_t              size;
     chat_table_entry_t *entry, **buckets;
-
-    size = table->size ? table->size * 2 : CHAT_TABLE_FIRST;
+    size_t size = table->size ? table->size * 2 : CHAT_TABLE_FIRST;
 
     if (size > table->room) {
         buckets = chat_arena_alloc(table->arena, size * sizeof(*buckets));
@@ -222,9 +220,8 @@ chat_table_entry_t *
 chat_table_put(chat_table_t *table, chat_str_t key)
 {
     uint64_t            hash = chat_table_hash(key);
-    chat_table_entry_t *entry;
+    chat_table_entry_t *entry = chat_table_lookup(table, key, hash);
 
-    entry = chat_table_lookup(table, key, hash);
     if (entry != NULL) {
         return entry;
     }

@@ -147,9 +147,8 @@ chat_calls_find(const chat_calls_t *calls, chat_str_t id)
 void *
 chat_calls_at(const chat_calls_t *calls, uint32_t place)
 {
-    const chat_table_entry_t *entry;
-
-    entry = chat_table_find(&calls->places, chat_str(&place, sizeof(place)));
+    const chat_table_entry_t *entry =
+        chat_table_find(&calls->places, chat_str(&place, sizeof(place)));
 
     return entry ? entry->item : NULL;
 }

@@ -57,10 +57,8 @@ int32_t
 chat_reader_index(const chat_reader_t *reader, const chat_json_t *node,
                   int32_t max)
 {
-    int32_t            index;
     const chat_json_t *member = chat_json_get(reader->doc, node, "index");
-
-    index = member != NULL ? chat_json_index(reader->doc, member) : 0;
+    int32_t index = member != NULL ? chat_json_index(reader->doc, member) : 0;
 
     return index < max ? index : -1;
 }

@@ -130,12 +130,10 @@ static int
 chat_member_read_result(chat_member_t *member, const chat_fact_t *fact)
 {
     chat_str_t     value = fact->value, word = chat_str_cut(&value, ' ');
-    chat_outcome_e outcome;
-
-    outcome = chat_str_is(word, "o")   ? CHAT_OUTCOME_OK
-              : chat_str_is(word, "e") ? CHAT_OUTCOME_ERROR
-              : chat_str_is(word, "d") ? CHAT_OUTCOME_DENIED
-                                       : CHAT_OUTCOME_NONE;
+    chat_outcome_e outcome = chat_str_is(word, "o")   ? CHAT_OUTCOME_OK
+                             : chat_str_is(word, "e") ? CHAT_OUTCOME_ERROR
+                             : chat_str_is(word, "d") ? CHAT_OUTCOME_DENIED
+                                                      : CHAT_OUTCOME_NONE;
 
     if (outcome == CHAT_OUTCOME_NONE
         || !chat_hex_read(chat_str_cut(&value, ' '), member->digest, 16)
@@ -550,10 +548,8 @@ chat_carried(chat_carried_t *carried, chat_str_t id, chat_outcome_e outcome,
 static int
 chat_carried_compare(const void *one, const void *two)
 {
-    int                   rc;
     const chat_carried_t *a = one, *b = two;
-
-    rc = memcmp(a->bytes, b->bytes, CHAT_CARRIED_ID);
+    int                   rc = memcmp(a->bytes, b->bytes, CHAT_CARRIED_ID);
 
     return rc != 0 ? rc
            : a->stored != b->stored

@@ -186,9 +186,8 @@ chat_external_parse(chat_external_t *out, chat_arena_t *arena, chat_str_t text,
                     size_t max_calls, const chat_json_t **first)
 {
     size_t    n = 1;
-    chat_rc_e rc;
+    chat_rc_e rc = chat_json_parse(&out->doc, arena, text);
 
-    rc = chat_json_parse(&out->doc, arena, text);
     if (rc == CHAT_ERROR) {
         return rc;
     }

@@ -426,10 +426,9 @@ chat_results_open(chat_results_t *results, const chat_request_t *rq,
 {
     size_t               i, had = results->count;
     chat_rc_e            rc = CHAT_OK;
-    unsigned char       *stored;
     chat_table_entry_t **entries = chat_open_entries(rq, results->arena);
+    unsigned char *stored = chat_arena_alloc(results->arena, rq->ncalls + 1);
 
-    stored = chat_arena_alloc(results->arena, rq->ncalls + 1);
     if (entries == NULL || stored == NULL) {
         return CHAT_ERROR;
     }

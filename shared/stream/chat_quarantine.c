@@ -53,12 +53,11 @@ chat_rc_e
 chat_quarantine_add(chat_quarantine_t *quarantine, const chat_parsed_t *parsed)
 {
     size_t              i;
-    chat_quarantined_t *entry;
     chat_parsed_t      *copy;
     chat_event_t       *event;
     unsigned char      *end;
+    chat_quarantined_t *entry = malloc(chat_quarantined_size(parsed));
 
-    entry = malloc(chat_quarantined_size(parsed));
     if (entry == NULL) {
         return CHAT_ERROR;
     }

@@ -115,12 +115,10 @@ keep_name(chat_replay_t *replay, chat_str_t name)
 static chat_replay_verdict_e
 on_open(chat_replay_t *replay, const chat_event_t *event)
 {
-    int                   renamed;
     chat_known_t         *known = learn(replay, event);
     chat_opening_t       *opening, *running = known ? known->running : NULL;
     chat_replay_verdict_e verdict;
-
-    renamed = running != NULL && is_renamed(event->name, running->name);
+    int renamed = running != NULL && is_renamed(event->name, running->name);
 
     if (running != NULL && !renamed && running == event->call->opening) {
         replay->count.replays += (uint32_t) replay->on;

@@ -410,9 +410,8 @@ on_open(chat_tracker_t *track, const chat_event_t *event)
 static chat_tracked_t *
 find_call(const chat_track_step_t *step, chat_str_t id)
 {
-    const chat_table_entry_t *entry;
-
-    entry = id.len ? chat_table_find(&step->ids, id) : NULL;
+    const chat_table_entry_t *entry =
+        id.len ? chat_table_find(&step->ids, id) : NULL;
 
     return entry && chat_str_eq(step->calls[entry->number - 1].id, id)
                ? &step->calls[entry->number - 1]
@@ -497,10 +496,9 @@ on_earlier_result(chat_tracker_t *track, const chat_event_t *event)
 {
     chat_key_t            key;
     const chat_call_t    *call;
-    chat_table_entry_t   *entry;
     const chat_request_t *rq = track->conf->request;
+    chat_table_entry_t   *entry = chat_table_find(&track->earlier, event->id);
 
-    entry = chat_table_find(&track->earlier, event->id);
     if (entry == NULL) {
         return;
     }

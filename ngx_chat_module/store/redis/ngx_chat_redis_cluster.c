@@ -187,11 +187,10 @@ ngx_chat_redis_cluster_any(ngx_chat_redis_cluster_t *cluster)
 ngx_chat_redis_client_t *
 ngx_chat_redis_cluster_client(ngx_chat_redis_cluster_t *cluster, unsigned slot)
 {
-    ngx_chat_redis_node_t *node;
-
-    node = cluster->owner[slot] == NGX_CHAT_REDIS_NO_NODE
-               ? ngx_chat_redis_cluster_any(cluster)
-               : cluster->nodes[cluster->owner[slot]];
+    ngx_chat_redis_node_t *node =
+        cluster->owner[slot] == NGX_CHAT_REDIS_NO_NODE
+            ? ngx_chat_redis_cluster_any(cluster)
+            : cluster->nodes[cluster->owner[slot]];
 
     connect_node(node);
     return &node->client;

@@ -451,10 +451,9 @@ finish_array(ngx_chat_redis_cmd_t *cmd, redisReply *reply, size_t step,
                                 chat_fact_t *fact))
 {
     size_t       i, n = 0;
-    chat_fact_t *facts;
+    chat_fact_t *facts = chat_arena_alloc(
+        cmd->arena, (reply->elements + 1) * sizeof(chat_fact_t));
 
-    facts = chat_arena_alloc(cmd->arena,
-                             (reply->elements + 1) * sizeof(chat_fact_t));
     if (facts == NULL) {
         finish(cmd, reply, CHAT_ERROR, NULL, 0);
         return;

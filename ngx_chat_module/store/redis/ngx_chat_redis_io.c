@@ -58,10 +58,9 @@ create_bounded_array(const redisReadTask *task, count_t n)
 ngx_int_t
 ngx_chat_redis_io_create(ngx_chat_redis_conn_t *conn)
 {
-    redisReader                     *reader;
     static redisReplyObjectFunctions functions;
+    redisReader                     *reader = redisReaderCreate();
 
-    reader = redisReaderCreate();
     if (reader == NULL) {
         return NGX_ERROR;
     }

@@ -375,11 +375,10 @@ ngx_chat_redis_liveness_query(ngx_chat_redis_liveness_t *liveness,
                               void (*done)(void *data, ngx_uint_t known),
                               void *data)
 {
-    query_t              *query;
     ngx_uint_t            i;
     ngx_chat_redis_cmd_t *cmd;
+    query_t *query = ngx_alloc(sizeof(query_t), liveness->beat.log);
 
-    query = ngx_alloc(sizeof(query_t), liveness->beat.log);
     if (query == NULL) {
         done(data, 0);
         return;

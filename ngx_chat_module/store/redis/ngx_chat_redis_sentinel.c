@@ -98,11 +98,9 @@ set_master(ngx_chat_redis_sentinel_t *sentinel, chat_str_t host,
            chat_str_t port)
 {
     ngx_int_t                    n = ngx_atoi((u_char *) port.data, port.len);
-    ngx_uint_t                   is_new;
     ngx_chat_redis_address_t    *address = sentinel->addresses;
     const ngx_chat_redis_host_t *was = sentinel->master;
-
-    is_new = was == NULL || !ngx_chat_redis_host_is(was, host, n);
+    ngx_uint_t is_new = was == NULL || !ngx_chat_redis_host_is(was, host, n);
 
     if (is_new) {
         /* a connection may use the old address still */

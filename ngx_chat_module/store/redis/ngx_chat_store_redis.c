@@ -102,10 +102,8 @@ static void
 on_node_state(ngx_chat_redis_cluster_t *cluster,
               ngx_chat_redis_client_t  *client)
 {
-    ngx_uint_t              changed;
     ngx_chat_store_redis_t *redis = cluster->data;
-
-    changed = update_state(redis);
+    ngx_uint_t              changed = update_state(redis);
 
     if (cluster->is_cluster) {
         ngx_chat_redis_liveness_beat(&redis->liveness);

@@ -34,9 +34,8 @@ ngx_int_t
 ngx_chat_shm_facts_init(ngx_chat_shm_ctx_t *ctx)
 {
     chat_digest_t   key;
-    ngx_chat_shm_t *sh;
+    ngx_chat_shm_t *sh = ngx_slab_calloc(ctx->shpool, sizeof(ngx_chat_shm_t));
 
-    sh = ngx_slab_calloc(ctx->shpool, sizeof(ngx_chat_shm_t));
     if (sh == NULL
         || ngx_chat_random(&key, sizeof(key), ctx->zone->shm.log) != NGX_OK)
     {
@@ -482,10 +481,9 @@ admits(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 ngx_chat_shm_batch_t *
 ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
 {
-    ngx_chat_shm_batch_t  *batch;
     ngx_chat_shm_tenant_t *tenant;
+    ngx_chat_shm_batch_t  *batch = ngx_chat_shm_facts_find(ctx, key);
 
-    batch = ngx_chat_shm_facts_find(ctx, key);
     if (batch != NULL) {
         return batch;
     }

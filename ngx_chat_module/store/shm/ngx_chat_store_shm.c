@@ -258,15 +258,13 @@ static void
 shm_read(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
          uint64_t position)
 {
-    chat_facts_t         *reply;
     ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) store;
     ngx_chat_shm_batch_t *batch = lock_batch(shm, key);
+    chat_facts_t         *reply;
 
     reply = batch != NULL ? ngx_chat_shm_log_read(shm, batch, position)
                           : all_facts(NULL);
-
     ngx_shmtx_unlock(&shm->shpool->mutex);
-
     ngx_chat_store_answer(&shm->base, op, reply);
 }
 

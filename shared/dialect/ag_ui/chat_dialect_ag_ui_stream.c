@@ -122,10 +122,9 @@ ready(reader_t *r, chat_stream_call_t *call, int implied)
 static void
 call_args(reader_t *r)
 {
-    chat_stream_call_t *call;
+    chat_stream_call_t *call = chat_calls_find(
+        &r->reader.calls, chat_reader_text(&r->reader, "toolCallId"));
 
-    call = chat_calls_find(&r->reader.calls,
-                           chat_reader_text(&r->reader, "toolCallId"));
     if (call != NULL) {
         add_piece(r, call);
     }
@@ -135,10 +134,9 @@ call_args(reader_t *r)
 static void
 call_end(reader_t *r)
 {
-    chat_stream_call_t *call;
+    chat_stream_call_t *call = chat_calls_find(
+        &r->reader.calls, chat_reader_text(&r->reader, "toolCallId"));
 
-    call = chat_calls_find(&r->reader.calls,
-                           chat_reader_text(&r->reader, "toolCallId"));
     if (call != NULL && !call->ready) {
         ready(r, call, 0);
     }
@@ -254,11 +252,10 @@ static void
 interrupt(reader_t *r, const chat_json_t *node, uint32_t place)
 {
     chat_event_t       *event;
-    chat_stream_call_t *call;
+    chat_stream_call_t *call = chat_calls_open_at(
+        &r->reader.calls, CHAT_AG_UI_INTERRUPT + place,
+        chat_json_text(r->reader.doc, node, "id"), chat_str(NULL, 0));
 
-    call = chat_calls_open_at(&r->reader.calls, CHAT_AG_UI_INTERRUPT + place,
-                              chat_json_text(r->reader.doc, node, "id"),
-                              chat_str(NULL, 0));
     if (call == NULL) {
         return;
     }
@@ -482,9 +479,8 @@ static void
 run_finished(reader_t *r)
 {
     chat_json_doc_t   *doc = r->reader.doc;
-    const chat_json_t *type;
-
-    type = chat_json_get(doc, chat_reader_get(&r->reader, "outcome"), "type");
+    const chat_json_t *type =
+        chat_json_get(doc, chat_reader_get(&r->reader, "outcome"), "type");
 
     /* The client has stopped the run: it waits for nothing. */
     if (chat_json_is(doc, type, "cancelled")) {

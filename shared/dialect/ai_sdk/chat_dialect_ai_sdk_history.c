@@ -290,11 +290,9 @@ has_chunk(chat_json_doc_t *doc, const chat_json_t *part,
 static void
 put_tool(chat_history_t *h, const chat_json_t *part, chat_str_t name)
 {
-    int                dynamic;
     chat_json_doc_t   *doc = h->doc;
     chat_ai_sdk_part_e state = chat_ai_sdk_part_state(doc, part);
-
-    dynamic = chat_json_has(doc, part, "type", "dynamic-tool");
+    int dynamic = chat_json_has(doc, part, "type", "dynamic-tool");
 
     if (!has_chunk(doc, part, state)) {
         return;

@@ -62,10 +62,9 @@ end_turn(reader_t *r, unsigned end)
 static chat_ai_sdk_call_t *
 open_call(reader_t *r)
 {
-    chat_ai_sdk_call_t *own;
+    chat_ai_sdk_call_t *own = chat_calls_open(
+        &r->reader.calls, r->id, chat_reader_text(&r->reader, "toolName"));
 
-    own = chat_calls_open(&r->reader.calls, r->id,
-                          chat_reader_text(&r->reader, "toolName"));
     if (own == NULL) {
         return NULL;
     }

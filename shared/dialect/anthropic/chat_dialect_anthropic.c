@@ -23,9 +23,7 @@
 static int
 is_call(chat_json_doc_t *doc, const chat_json_t *block, chat_kind_e *kind)
 {
-    chat_str_t type;
-
-    type = chat_json_text(doc, block, "type");
+    chat_str_t type = chat_json_text(doc, block, "type");
 
     if (chat_str_is(type, "tool_use")) {
         *kind = CHAT_KIND_CLIENT;
@@ -312,14 +310,13 @@ static void
 read_block(reader_t *r, chat_str_t type)
 {
     int                runs;
-    int32_t            index;
     uint32_t           place;
     chat_event_t      *event;
     chat_reader_t     *reader = &r->reader;
     const chat_json_t *node = chat_reader_get(reader, "index"), *delta;
     live_t            *own;
+    int32_t            index = chat_json_index(reader->doc, node);
 
-    index = chat_json_index(reader->doc, node);
     if (index < 0 || index > CHAT_ANTHROPIC_INDEX) {
         return;
     }

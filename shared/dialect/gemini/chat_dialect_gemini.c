@@ -58,9 +58,7 @@ chat_gemini_id(chat_json_doc_t *doc, chat_arena_t *arena,
                const chat_json_t *function, uint32_t since, uint32_t position)
 {
     char       place[40];
-    chat_str_t id;
-
-    id = chat_json_text(doc, function, "id");
+    chat_str_t id = chat_json_text(doc, function, "id");
 
     if (id.len == 0) {
         (void) snprintf(place, sizeof(place), "part:%u.%u", (unsigned) since,

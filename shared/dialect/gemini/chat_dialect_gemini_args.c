@@ -241,10 +241,9 @@ static const chat_json_t *
 add_piece(chat_gemini_args_t *args, chat_json_doc_t *doc,
           const chat_json_t *piece)
 {
-    value_t           *value;
     const chat_json_t *string, *other;
+    value_t *value = follow(args, chat_json_text(doc, piece, "jsonPath"));
 
-    value = follow(args, chat_json_text(doc, piece, "jsonPath"));
     if (value == NULL) {
         return NULL;
     }

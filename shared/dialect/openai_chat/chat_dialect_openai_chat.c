@@ -334,10 +334,8 @@ static uint32_t
 guess_index(reader_t *r, uint32_t choice, chat_str_t id)
 {
     const chat_table_entry_t *entry;
-    const live_t             *own;
     const choice_t           *of = &r->choices[choice];
-
-    own = of->newest;
+    const live_t             *own = of->newest;
 
     if (id.len != 0 && own != NULL) {
         entry = chat_table_find(&r->ids, key_of(r, choice, id));

@@ -119,9 +119,7 @@ int
 chat_responses_call(chat_json_doc_t *doc, const chat_json_t *item,
                     chat_responses_call_t *call)
 {
-    chat_str_t type;
-
-    type = chat_json_text(doc, item, "type");
+    chat_str_t type = chat_json_text(doc, item, "type");
 
     call->type = find_type(type);
     if (call->type == NULL) {
@@ -186,10 +184,8 @@ static const chat_responses_type_t *
 find_answer(chat_json_doc_t *doc, const chat_json_t *item, chat_str_t *id)
 {
     size_t                       i;
-    chat_str_t                   type;
     const chat_responses_type_t *found = NULL;
-
-    type = chat_json_text(doc, item, "type");
+    chat_str_t                   type = chat_json_text(doc, item, "type");
 
     for (i = 0; i < CHAT_RESPONSES_TYPES; i++) {
         if (chat_str_is(type, types[i].answer)) {
@@ -314,9 +310,7 @@ call_result(chat_transcript_t *t, chat_call_t *call)
 {
     size_t                       i;
     chat_str_t                   id;
-    const chat_responses_type_t *type;
-
-    type = find_answer(t->doc, call->result, &id);
+    const chat_responses_type_t *type = find_answer(t->doc, call->result, &id);
 
     if (call->bare) {
         call->kind = type->kind;
@@ -750,9 +744,8 @@ write_response(const chat_request_t *rq, const char *status, chat_buf_t *out)
 {
     char               id[CHAT_RESPONSES_ID * 2 + 1];
     chat_digest_t      digest;
-    const chat_step_t *step;
-
-    step = rq->nsteps ? &rq->steps[rq->nsteps - 1] : &rq->next;
+    const chat_step_t *step =
+        rq->nsteps ? &rq->steps[rq->nsteps - 1] : &rq->next;
 
     chat_digest_of(&digest, chat_digest_str(&rq->signature), rq->conversation,
                    step->chain, step->first_id);

@@ -162,9 +162,8 @@ item_done(reader_t *r, size_t index, const chat_json_t *item,
           const chat_responses_call_t *call, int implied)
 {
     chat_event_t *event;
-    live_t       *own;
+    live_t       *own = call_at(r, index);
 
-    own = call_at(r, index);
     if (own == NULL || own->state == CHAT_RESPONSES_OTHER) {
         own = open_call(r, index, call, implied);
     }
