@@ -178,6 +178,18 @@ ngx_chat_timer_stop(ngx_chat_timer_t *timer)
 }
 
 
+ngx_msec_t
+ngx_chat_shutdown_timeout(void)
+{
+    ngx_core_conf_t *ccf =
+        (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module);
+
+    return ccf->shutdown_timeout == NGX_CONF_UNSET_MSEC
+               ? 0
+               : ccf->shutdown_timeout;
+}
+
+
 u_char *
 ngx_chat_log_text(u_char *p, chat_str_t text, size_t most)
 {

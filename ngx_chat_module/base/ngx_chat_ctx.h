@@ -304,6 +304,9 @@ void ngx_chat_timer(ngx_chat_ctx_t *ctx, ngx_chat_timer_t *timer,
 /* fire() will not be called; safe at any time. */
 void ngx_chat_timer_stop(ngx_chat_timer_t *timer);
 
+/* worker_shutdown_timeout, ms; 0: none. */
+ngx_msec_t ngx_chat_shutdown_timeout(void);
+
 /* Runs the registered cleanups of this range. */
 void ngx_chat_cleanup(ngx_chat_ctx_t *ctx, ngx_chat_cleanup_e from,
                       ngx_chat_cleanup_e to);

@@ -441,14 +441,9 @@ hold_bound(ngx_chat_ctx_t *ctx)
 static ngx_msec_t
 exit_bound(void)
 {
-    ngx_msec_t       timeout;
-    ngx_core_conf_t *ccf;
+    ngx_msec_t timeout = ngx_chat_shutdown_timeout();
 
-    ccf =
-        (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module);
-    timeout = ccf->shutdown_timeout;
-
-    if (timeout == 0 || timeout == NGX_CONF_UNSET_MSEC) {
+    if (timeout == 0) {
         return NGX_CHAT_HOLD_EXITING;
     }
 

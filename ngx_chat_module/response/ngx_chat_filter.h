@@ -20,9 +20,9 @@ struct ngx_chat_filter_s {
     ngx_chain_t  *free;
     ngx_chain_t  *busy;
     ngx_chain_t  *taken; /* input buffers that copies of their bytes replace */
-    const char   *breaks;  /* why the module ends the upstream; or NULL */
-    ngx_event_t   stall;   /* the bound of a silence */
-    uint32_t      content; /* frames of content so far */
+    const char   *breaks;     /* why the module ends the upstream; or NULL */
+    ngx_chat_timer_t stall;   /* the bound of a silence */
+    uint32_t         content; /* frames of content so far */
 
     /* of the upstream, behind ours */
     void (*finalize)(ngx_http_request_t *r, ngx_int_t rc);

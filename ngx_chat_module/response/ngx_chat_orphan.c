@@ -27,7 +27,7 @@ struct ngx_chat_orphan_s {
     ngx_http_event_handler_pt read;  /* of the request, behind ours */
     ngx_http_event_handler_pt write; /* likewise */
     ngx_chat_ask_t            ask;
-    ngx_event_t               timer;
+    ngx_chat_timer_t          timer;
     ngx_msec_t                since;     /* when the client left */
     ngx_msec_t                end;       /* in a worker that exits; 0: none */
     unsigned                  left : 1;  /* the client has left, not we */
@@ -35,6 +35,7 @@ struct ngx_chat_orphan_s {
 };
 
 
+static void on_timer(ngx_chat_ctx_t *ctx);
 static void on_read(ngx_http_request_t *r);
 static void on_write(ngx_http_request_t *r);
 
@@ -57,10 +58,7 @@ ngx_chat_orphan_cancel(ngx_chat_ctx_t *ctx)
 
     orphan->left = 0;
     ngx_chat_ask_cancel(&orphan->ask);
-
-    if (orphan->timer.timer_set) {
-        ngx_del_timer(&orphan->timer);
-    }
+    ngx_chat_timer_stop(&orphan->timer);
 }
 
 
@@ -152,7 +150,8 @@ on_asked(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts, size_t n)
     {
         finish(ctx);
     } else {
-        ngx_add_timer(&ctx->orphan->timer, NGX_CHAT_ORPHAN_LOOK);
+        ngx_chat_timer(ctx, &ctx->orphan->timer, NGX_CHAT_ORPHAN_LOOK,
+                       on_timer);
     }
 }
 
@@ -167,7 +166,7 @@ check_followers(ngx_chat_ctx_t *ctx)
     if (ctx->recorder->outlives(ctx)
         && (ngx_current_msec - orphan->since) / 1000 < ctx->worker->ttl)
     {
-        ngx_add_timer(&orphan->timer, NGX_CHAT_ORPHAN_LOOK);
+        ngx_chat_timer(ctx, &orphan->timer, NGX_CHAT_ORPHAN_LOOK, on_timer);
         return;
     }
 
@@ -183,14 +182,9 @@ check_followers(ngx_chat_ctx_t *ctx)
 static ngx_uint_t
 is_exiting(ngx_chat_orphan_t *orphan)
 {
-    ngx_msec_t       wait;
-    ngx_core_conf_t *ccf;
+    ngx_msec_t wait = ngx_chat_shutdown_timeout();
 
-    ccf =
-        (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module);
-    wait = ccf->shutdown_timeout;
-
-    if (!ngx_exiting || wait == 0 || wait == NGX_CONF_UNSET_MSEC) {
+    if (!ngx_exiting || wait == 0) {
         return 0;
     }
 
@@ -204,21 +198,14 @@ is_exiting(ngx_chat_orphan_t *orphan)
 
 
 static void
-on_timer(ngx_event_t *ev)
+on_timer(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_ctx_t   *ctx = ev->data;
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
-
     if (is_exiting(ctx->orphan)
         || (ctx->response.answered && ctx->writer == NULL)) {
         finish(ctx);
     } else {
         check_followers(ctx);
     }
-
-    ngx_http_run_posted_requests(c);
 }
 
 
@@ -252,9 +239,6 @@ ngx_chat_orphan_begin(ngx_chat_ctx_t *ctx)
 
     orphan->left = 1;
     orphan->since = ngx_current_msec;
-    orphan->timer.handler = on_timer;
-    orphan->timer.data = ctx;
-    orphan->timer.log = c->log;
     check_followers(ctx);
 
     /* what the client did not take may have stopped the upstream */

@@ -81,12 +81,10 @@ ngx_chat_upstream_stop(ngx_chat_ctx_t *ctx, ngx_uint_t patient)
 
 
 static void
-on_stall(ngx_event_t *ev)
+on_stall(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_ctx_t *ctx = ev->data;
-
     if (break_upstream(ctx, "stall") == NGX_AGAIN) {
-        ngx_add_timer(ev, ctx->conf->stall);
+        ngx_chat_timer(ctx, &ctx->filter->stall, ctx->conf->stall, on_stall);
     }
 }
 
@@ -94,16 +92,12 @@ on_stall(ngx_event_t *ev)
 void
 ngx_chat_stall_begin(ngx_chat_ctx_t *ctx)
 {
-    ngx_event_t         *ev = &ctx->filter->stall;
     ngx_chat_loc_conf_t *conf = ctx->conf;
 
     if (conf->stall != 0 && !conf->dry_run && ctx->response.stream != NULL
         && ctx->request->upstream != NULL)
     {
-        ev->handler = on_stall;
-        ev->data = ctx;
-        ev->log = ctx->request->connection->log;
-        ngx_add_timer(ev, conf->stall);
+        ngx_chat_timer(ctx, &ctx->filter->stall, conf->stall, on_stall);
     }
 }
 
@@ -111,8 +105,8 @@ ngx_chat_stall_begin(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_stall_restart(ngx_chat_ctx_t *ctx)
 {
-    if (ctx->filter->stall.timer_set) {
-        ngx_add_timer(&ctx->filter->stall, ctx->conf->stall);
+    if (ctx->filter->stall.event.timer_set) {
+        ngx_add_timer(&ctx->filter->stall.event, ctx->conf->stall);
     }
 }
 
@@ -132,8 +126,8 @@ ngx_chat_stall_progress(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_stall_end(ngx_chat_ctx_t *ctx)
 {
-    if (ctx->filter != NULL && ctx->filter->stall.timer_set) {
-        ngx_del_timer(&ctx->filter->stall);
+    if (ctx->filter != NULL) {
+        ngx_chat_timer_stop(&ctx->filter->stall);
     }
 }
 
