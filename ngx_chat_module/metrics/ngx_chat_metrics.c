@@ -567,12 +567,8 @@ put_member(chat_status_batch_t *held, const chat_member_t *member)
 
     chat_short(&out->id, member->id);
     out->approval = member->kind == CHAT_KIND_APPROVAL;
-    out->state = member->outcome == CHAT_OUTCOME_OK
-                         || member->outcome == CHAT_OUTCOME_ERROR
-                         || member->outcome == CHAT_OUTCOME_DENIED
-                     ? CHAT_MEMBER_RESULT
-                 : member->approval == CHAT_APPROVAL_GRANTED
-                         || member->approval == CHAT_APPROVAL_REFUSED
+    out->state = chat_outcome_is_final(member->outcome) ? CHAT_MEMBER_RESULT
+                 : chat_approval_is_decided(member->approval)
                      ? CHAT_MEMBER_APPROVAL
                      : CHAT_MEMBER_MISSING;
 }

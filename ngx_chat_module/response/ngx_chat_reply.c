@@ -437,7 +437,7 @@ make_error(ngx_chat_ctx_t *ctx, chat_reply_e reply, ngx_uint_t status,
         refusal.nids = ctx->barrier.needs.nmissing;
     }
 
-    ctx->dialect->refuse(&refusal, (int) in_band, &out);
+    chat_dialect_refuse(ctx->dialect, &refusal, (int) in_band, &out);
 
     return to_buffer(ctx->request, &out);
 }

@@ -345,8 +345,16 @@ chat_refusal_ids(const chat_refusal_t *refusal, chat_buf_t *out)
 
 
 void
-chat_refusal_json(const chat_refusal_t *refusal, chat_buf_t *out)
+chat_dialect_refuse(const chat_dialect_t *dialect,
+                    const chat_refusal_t *refusal, int in_band,
+                    chat_buf_t *out)
 {
+    if (dialect->provider || in_band) {
+        dialect->refuse(refusal, in_band, out);
+        return;
+    }
+
+    /* clients of apps expect no provider's words */
     chat_buf_format(out,
                     "{\"error\":{\"code\":%j,\"message\":%j,"
                     "\"toolCallIds\":",

@@ -62,9 +62,6 @@ void chat_refusal_ids(const chat_refusal_t *refusal, chat_buf_t *out);
 /* The message with the ids behind it, not quoted. */
 void chat_refusal_text(const chat_refusal_t *refusal, chat_buf_t *out);
 
-/* A JSON object for clients of apps, which expect no provider's words. */
-void chat_refusal_json(const chat_refusal_t *refusal, chat_buf_t *out);
-
 
 /* A NULL-terminated list of strings. */
 #define CHAT_LIST(...)    \
@@ -154,7 +151,10 @@ typedef struct {
     void (*interrupted)(void *state, const chat_interruption_t *in,
                         chat_buf_t *out);
 
-    /* A refusal in the provider's or app's form: JSON, or (in_band) SSE. */
+    /*
+     * A refusal as SSE, or (in_band 0, only of a provider) as JSON. It is
+     * called by chat_dialect_refuse().
+     */
     void (*refuse)(const chat_refusal_t *refusal, int in_band,
                    chat_buf_t *out);
 
@@ -268,6 +268,11 @@ void *chat_dialect_open(const chat_dialect_t *dialect, chat_arena_t *arena,
 chat_rc_e chat_dialect_frame(const chat_dialect_t *dialect,
                              chat_reader_t *reader, const chat_frame_t *frame,
                              chat_json_doc_t *doc, chat_events_t *events);
+
+/* A refusal in the provider's or app's form: JSON, or (in_band) SSE. */
+void chat_dialect_refuse(const chat_dialect_t *dialect,
+                         const chat_refusal_t *refusal, int in_band,
+                         chat_buf_t *out);
 
 /* interrupted() for a client that was sent no event of the stream. */
 void chat_dialect_interrupted(const chat_dialect_t *dialect,

@@ -347,11 +347,11 @@ errors_are_events_that_end_a_run(void **state)
                       " interrupted before its end (eof); it can be resumed."
                       "\",\"code\":\"stream_interrupted\"}\n\n");
     out.len = 0;
-    DIALECT->refuse(&refusal, 1, &out);
+    chat_dialect_refuse(DIALECT, &refusal, 1, &out);
     text_equals(&out, "data: {\"type\":\"RUN_ERROR\",\"message\":\"No. (a, "
                       "b\\\")\",\"code\":\"conflict\"}\n\n");
     out.len = 0;
-    DIALECT->refuse(&refusal, 0, &out);
+    chat_dialect_refuse(DIALECT, &refusal, 0, &out);
     text_has_error(chat_buf_str(&out), "code", "conflict");
 
     chat_buf_free(&out);

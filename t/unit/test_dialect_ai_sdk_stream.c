@@ -371,18 +371,18 @@ refusals(void **state)
     chat_refusal_t refusal = { 409, "batch_incomplete", "Some \"lack\".", ids,
                                2 };
 
-    chat_dialect_ai_sdk.refuse(&refusal, 0, &out);
+    chat_dialect_refuse(&chat_dialect_ai_sdk, &refusal, 0, &out);
     assert_out("{\"error\":{\"code\":\"batch_incomplete\",\"message\":"
                "\"Some \\\"lack\\\".\",\"toolCallIds\":[\"a\",\"b\\\"\"]}}");
 
     out.len = 0;
-    chat_dialect_ai_sdk.refuse(&refusal, 1, &out);
+    chat_dialect_refuse(&chat_dialect_ai_sdk, &refusal, 1, &out);
     assert_out("data: {\"type\":\"error\",\"errorText\":\"batch_incomplete: "
                "Some \\\"lack\\\". (a, b\\\")\"}\n\n");
 
     out.len = 0;
     refusal.nids = 0;
-    chat_dialect_ai_sdk.refuse(&refusal, 1, &out);
+    chat_dialect_refuse(&chat_dialect_ai_sdk, &refusal, 1, &out);
     assert_out("data: {\"type\":\"error\",\"errorText\":\"batch_incomplete: "
                "Some \\\"lack\\\".\"}\n\n");
 }

@@ -630,11 +630,6 @@ refuse(const chat_refusal_t *refusal, int in_band, chat_buf_t *out)
 {
     size_t from;
 
-    if (!in_band) {
-        chat_refusal_json(refusal, out);
-        return;
-    }
-
     chat_buf_puts(out, "data: {\"type\":\"RUN_ERROR\",\"message\":");
     from = out->len;
     chat_refusal_text(refusal, out);

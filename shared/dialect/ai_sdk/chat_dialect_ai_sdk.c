@@ -507,16 +507,12 @@ static void
 message_says(chat_transcript_digest_t *transcript, const chat_json_t *message,
              uint32_t until)
 {
-    int                user;
-    chat_str_t         role;
     chat_json_doc_t   *doc = &transcript->doc;
+    chat_str_t         role = chat_json_text(doc, message, "role");
     const chat_json_t *part = chat_json_first(doc, message, "parts");
 
-    role = chat_json_text(doc, message, "role");
-    user = chat_str_is(role, "user");
-
     for (/* void */; part != NULL && part->end <= until; part = part->next) {
-        if (part_says(doc, part, user)) {
+        if (part_says(doc, part, chat_str_is(role, "user"))) {
             say(transcript, part, role);
         }
     }
@@ -740,11 +736,6 @@ static void
 refuse(const chat_refusal_t *refusal, int in_band, chat_buf_t *out)
 {
     size_t from;
-
-    if (!in_band) {
-        chat_refusal_json(refusal, out);
-        return;
-    }
 
     chat_buf_puts(out, "data: {\"type\":\"error\",\"errorText\":");
     from = out->len;

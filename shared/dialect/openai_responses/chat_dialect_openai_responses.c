@@ -79,11 +79,7 @@ find_type(chat_str_t type)
         }
     }
 
-    if (chat_str_ends(type, "_call") && !chat_str_is(type, "_call")) {
-        return &server_type;
-    }
-
-    return NULL;
+    return type.len > 5 && chat_str_ends(type, "_call") ? &server_type : NULL;
 }
 
 
