@@ -9,7 +9,6 @@
 #include <ngx_http.h>
 
 #include "ngx_chat_directives.h"
-#include "record/ngx_chat_index.h"
 #include "request/ngx_chat_request.h"
 
 #define NGX_CHAT_VAR_TEXT (NGX_INT_T_LEN + 33) /* a number, or hex digits */

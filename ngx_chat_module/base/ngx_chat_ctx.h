@@ -14,8 +14,6 @@
 #include <ngx_http.h>
 
 #include "bytes/chat_arena.h"
-#include "bytes/chat_buf.h"
-#include "facts/chat_batch.h"
 #include "dialect/chat_dialect.h"
 #include "policy/chat_gate.h"
 #include "policy/chat_merge.h"

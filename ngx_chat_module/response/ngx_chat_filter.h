@@ -12,6 +12,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
+#include "follow/chat_follow.h"
 #include "response/ngx_chat_response.h"
 
 /* An answer that has passed the header filter. In the request's pool. */

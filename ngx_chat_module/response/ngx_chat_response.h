@@ -12,7 +12,6 @@
 #include <ngx_core.h>
 
 #include "base/ngx_chat_ctx.h"
-#include "follow/chat_follow.h"
 
 /* ngx_chat_upstream.c */
 

@@ -13,13 +13,10 @@
 #include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
 #include "bytes/chat_buf.h"
-#include "bytes/chat_digest.h"
-#include "bytes/chat_edit.h"
 #include "dialect/chat_reader.h"
 #include "json/chat_json.h"
 #include "model/chat_request.h"
 #include "sse/chat_sse.h"
-#include "bytes/chat_table.h"
 #include "dialect/chat_transcript.h"
 
 

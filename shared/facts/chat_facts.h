@@ -12,7 +12,6 @@
 
 #include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
-#include "bytes/chat_buf.h"
 #include "bytes/chat_digest.h"
 #include "model/chat_event.h"
 #include "model/chat_request.h"

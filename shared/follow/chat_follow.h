@@ -14,7 +14,6 @@
 #include "bytes/chat_arena.h"
 #include "bytes/chat_buf.h"
 #include "bytes/chat_str.h"
-#include "facts/chat_batch.h"
 #include "dialect/chat_dialect.h"
 #include "sse/chat_sse.h"
 

@@ -10,9 +10,7 @@
 #define CHAT_STATUS_H
 
 #include "bytes/chat_str.h"
-#include "bytes/chat_arena.h"
 #include "bytes/chat_buf.h"
-#include "model/chat_event.h"
 #include "policy/chat_reason.h"
 
 /* Counters: each worker has its own, a reader adds those of a node up. */

@@ -15,7 +15,6 @@
 #define CHAT_STREAM_H
 
 #include "bytes/chat_str.h"
-#include "bytes/chat_arena.h"
 #include "facts/chat_conversation.h"
 #include "dialect/chat_dialect.h"
 #include "model/chat_event.h"

@@ -13,7 +13,6 @@
 #include "bytes/chat_arena.h"
 #include "bytes/chat_str.h"
 #include "bytes/chat_table.h"
-#include "dialect/chat_calls.h"
 #include "facts/chat_batch.h"
 #include "stream/chat_stream.h"
 
