@@ -213,7 +213,7 @@ typedef enum {
 /* The answer to a request, from an upstream or the module. */
 typedef struct {
     chat_stream_t *stream;
-    ngx_str_t      injected;  /* events, sent before or behind the first one */
+    chat_str_t     injected;  /* events, sent before or behind the first one */
     size_t         ninjected; /* results in it */
     void         **filters;   /* early: what the filters keep of the request */
     uint32_t       status;

@@ -78,16 +78,12 @@ ngx_int_t
 ngx_chat_endpoint_allow(ngx_http_request_t *r, ngx_uint_t methods,
                         const char *names)
 {
-    ngx_str_t value, key = ngx_string("Allow");
-
     if (r->method & methods) {
         return NGX_OK;
     }
 
-    value.data = (u_char *) names;
-    value.len = ngx_strlen(names);
-
-    return ngx_chat_answer_add_header(r, key, value) == NGX_OK
+    return ngx_chat_answer_add_header(r, chat_cstr("Allow"), chat_cstr(names))
+                   == NGX_OK
                ? NGX_HTTP_NOT_ALLOWED
                : NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
@@ -125,14 +121,14 @@ ngx_int_t
 ngx_chat_endpoint_refuse(ngx_http_request_t            *r,
                          const chat_external_refusal_t *refusal)
 {
-    ngx_str_t  key = ngx_string("Retry-After");
-    ngx_str_t  after = ngx_string("1");
     chat_buf_t out = { 0 };
 
     chat_external_refuse(refusal, &out);
 
     if (refusal->status == NGX_HTTP_SERVICE_UNAVAILABLE
-        && ngx_chat_answer_add_header(r, key, after) != NGX_OK)
+        && ngx_chat_answer_add_header(r, chat_cstr("Retry-After"),
+                                      chat_cstr("1"))
+               != NGX_OK)
     {
         out.failed = 1;
     }

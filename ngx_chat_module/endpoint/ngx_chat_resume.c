@@ -298,8 +298,7 @@ on_preamble(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
         send_nothing(ctx);
 
     } else {
-        ctx->response.injected.data = (u_char *) events.data;
-        ctx->response.injected.len = events.len;
+        ctx->response.injected = events;
         ask_results(ctx);
     }
 }

@@ -171,8 +171,6 @@ static ngx_int_t
 status_handler(ngx_http_request_t *r)
 {
     ngx_int_t                 rc, timeline;
-    ngx_str_t                 key = ngx_string("Cache-Control");
-    ngx_str_t                 value = ngx_string("no-store");
     ngx_uint_t                prometheus;
     chat_buf_t                text;
     ngx_chat_metrics_wanted_t wanted;
@@ -198,7 +196,11 @@ status_handler(ngx_http_request_t *r)
     rc = write_status(r, timeline == NGX_OK ? &wanted : NULL, prometheus,
                       &text);
 
-    if (rc != NGX_OK || ngx_chat_answer_add_header(r, key, value) != NGX_OK) {
+    if (rc != NGX_OK
+        || ngx_chat_answer_add_header(r, chat_cstr("Cache-Control"),
+                                      chat_cstr("no-store"))
+               != NGX_OK)
+    {
         chat_buf_free(&text);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

@@ -174,8 +174,7 @@ next_bytes(ngx_chat_ctx_t *ctx)
         follow->begun = 1;
 
         if (ctx->dialect->inject_after == NULL) {
-            set_bytes(&follow->buf, chat_str(ctx->response.injected.data,
-                                             ctx->response.injected.len));
+            set_bytes(&follow->buf, ctx->response.injected);
         }
 
         return NGX_OK;
@@ -489,8 +488,7 @@ init_rewriter(ngx_chat_ctx_t *ctx, chat_str_t message,
     conf.dialect = ctx->dialect;
     conf.from = chunks->head.message;
     conf.to = message;
-    conf.injected =
-        chat_str(ctx->response.injected.data, ctx->response.injected.len);
+    conf.injected = ctx->response.injected;
     conf.results = results;
     conf.nresults = n;
     conf.max_frame = ctx->conf->max_event;

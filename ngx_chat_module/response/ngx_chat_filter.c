@@ -96,8 +96,7 @@ open_stream(ngx_chat_ctx_t *ctx)
 
     ngx_memzero(&fc, sizeof(fc));
     fc.dialect = ctx->dialect;
-    fc.injected =
-        chat_str(ctx->response.injected.data, ctx->response.injected.len);
+    fc.injected = ctx->response.injected;
     fc.max_frame = conf->max_event;
 
     if (chat_follow_init(&ctx->filter->injector, &fc) != CHAT_OK) {
@@ -178,15 +177,9 @@ send_header(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 static ngx_int_t
 add_stream_id(ngx_http_request_t *r, const char *id)
 {
-    ngx_str_t value, key = ngx_string("X-Chat-Stream");
-
-    if (id == NULL) {
-        return NGX_OK;
-    }
-
-    value.data = (u_char *) id;
-    value.len = ngx_strlen(id);
-    return ngx_chat_answer_add_header(r, key, value);
+    return id == NULL ? NGX_OK
+                      : ngx_chat_answer_add_header(
+                          r, chat_cstr("X-Chat-Stream"), chat_cstr(id));
 }
 
 

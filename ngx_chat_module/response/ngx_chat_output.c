@@ -166,8 +166,7 @@ add_injected(ngx_chat_chain_t *chain)
     ctx->filter->injected_sent = 1;
     ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_INJECTED,
                            ctx->response.ninjected);
-    return add_copy(chain, chat_str(ctx->response.injected.data,
-                                    ctx->response.injected.len));
+    return add_copy(chain, ctx->response.injected);
 }
 
 

@@ -18,8 +18,8 @@
 
 
 ngx_int_t
-ngx_chat_answer_add_header(ngx_http_request_t *r, ngx_str_t key,
-                           ngx_str_t value)
+ngx_chat_answer_add_header(ngx_http_request_t *r, chat_str_t name,
+                           chat_str_t value)
 {
     ngx_table_elt_t *h = ngx_list_push(&r->headers_out.headers);
 
@@ -29,33 +29,33 @@ ngx_chat_answer_add_header(ngx_http_request_t *r, ngx_str_t key,
 
     ngx_memzero(h, sizeof(*h));
     h->hash = 1;
-    h->key = key;
-    h->value = value;
+    h->key.data = (u_char *) name.data;
+    h->key.len = name.len;
+    h->value.data = (u_char *) value.data;
+    h->value.len = value.len;
     return NGX_OK;
 }
 
 
-/* The same for literals. */
+/* The same of literals. */
 static ngx_int_t
-add_literal(ngx_http_request_t *r, const char *key, const char *value)
+add_literal(ngx_http_request_t *r, const char *name, const char *value)
 {
-    ngx_str_t k = { ngx_strlen(key), (u_char *) key };
-    ngx_str_t v = { ngx_strlen(value), (u_char *) value };
-
-    return ngx_chat_answer_add_header(r, k, v);
+    return ngx_chat_answer_add_header(r, chat_cstr(name), chat_cstr(value));
 }
 
 
 /* 1 if the answer has a header of this name, but not from text. */
 static ngx_uint_t
-has_header(ngx_http_request_t *r, ngx_str_t name, chat_str_t text)
+has_header(ngx_http_request_t *r, chat_str_t name, chat_str_t text)
 {
     ngx_table_elt_t        *h;
     ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
 
     while ((h = ngx_chat_headers_next(&walk)) != NULL) {
         if (h->hash != 0 && h->key.len == name.len
-            && ngx_strncasecmp(h->key.data, name.data, name.len) == 0
+            && ngx_strncasecmp(h->key.data, (u_char *) name.data, name.len)
+                   == 0
             && (h->key.data < text.data
                 || h->key.data >= text.data + text.len))
         {
@@ -74,18 +74,12 @@ has_header(ngx_http_request_t *r, ngx_str_t name, chat_str_t text)
 static ngx_int_t
 add_lines(ngx_http_request_t *r, chat_str_t text)
 {
-    ngx_str_t  key, value;
-    chat_str_t rest = text, name, content;
+    chat_str_t rest = text, name, value;
 
-    while (chat_recording_header_next(&rest, &name, &content)) {
-        key.data = (u_char *) name.data;
-        key.len = name.len;
-        value.data = (u_char *) content.data;
-        value.len = content.len;
-
+    while (chat_recording_header_next(&rest, &name, &value)) {
         /* a page takes none of them twice */
-        if (!has_header(r, key, text)
-            && ngx_chat_answer_add_header(r, key, value) != NGX_OK)
+        if (!has_header(r, name, text)
+            && ngx_chat_answer_add_header(r, name, value) != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -314,7 +308,6 @@ end_answer(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
 ngx_int_t
 ngx_chat_answer_inject(ngx_chat_ctx_t *ctx)
 {
-    ngx_str_t     *text = &ctx->response.injected;
     chat_buf_t     out = { 0 };
     chat_results_t injected;
 
@@ -335,14 +328,7 @@ ngx_chat_answer_inject(ngx_chat_ctx_t *ctx)
 
     ctx->response.ninjected = injected.count;
     ctx->dialect->inject(injected.items, injected.count, &out);
-
-    text->data = out.failed ? NULL : ngx_pnalloc(ctx->request->pool, out.len);
-    if (text->data != NULL) {
-        ngx_memcpy(text->data, out.data, out.len);
-        text->len = out.len;
-    }
-
-    chat_buf_free(&out);
+    (void) chat_buf_move(&out, ctx->kept, &ctx->response.injected);
     return NGX_OK;
 }
 

@@ -92,9 +92,9 @@ ngx_int_t ngx_chat_answer_text(ngx_http_request_t *r, ngx_uint_t status,
 /* Sets the Content-Type; type must outlive the request. */
 void ngx_chat_answer_type(ngx_http_request_t *r, chat_str_t type);
 
-/* A response header; key and value must outlive the request. */
-ngx_int_t ngx_chat_answer_add_header(ngx_http_request_t *r, ngx_str_t key,
-                                     ngx_str_t value);
+/* Adds a response header; name and value must outlive the request. */
+ngx_int_t ngx_chat_answer_add_header(ngx_http_request_t *r, chat_str_t name,
+                                     chat_str_t value);
 
 /*
  * Puts the events that inject ctx->body.results into ctx->response.injected.
