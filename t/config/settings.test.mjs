@@ -146,6 +146,19 @@ live('chat_dry_run: nothing changes', async (t) => {
   await send(batch.results([1]), 'passed');
 });
 
+live('$chat_stream: with chat_record on, the id in X-Chat-Stream',
+  async (t) => {
+    const scene = await stage(t, 'openai_chat', { location: `chat_record on;
+      chat_conversation $http_x_batch;` });
+    const batch = new Batch(scene, 2);
+    const answer = batch.post(batch.dialect.fresh());
+    await answer.text();
+    const id = (await answer.head).headers['x-chat-stream'];
+    assert.match(id, /^[0-9a-f]{16}$/);
+    await until(() => scene.n.accessLog().length === 1);
+    assert.equal(scene.n.accessLog()[0].stream, id);
+  });
+
 /* A text turn after an open call. */
 const turn = (batch, results = {}) =>
   batch.body(results, batch.dialect.says('something else'));
@@ -255,6 +268,7 @@ live('the variables', async (t) => {
   assert.equal(log.calls, '2');
   assert.equal(log.settled, '0');
   assert.equal(log.attempt, '0');
+  assert.equal(log.stream, batch.from.id);
 
   const first = batch.continue(batch.results([0]));
   await held(batch, first);

@@ -81,7 +81,7 @@ const logged = {
 };
 const loggedByModule = Object.fromEntries(['dialect', 'conversation', 'batch',
   'verdict', 'turn_status', 'calls', 'settled', 'replays_dropped',
-  'hold_time', 'attempt'].map((name) => [name, `$chat_${name}`]));
+  'hold_time', 'attempt', 'stream'].map((name) => [name, `$chat_${name}`]));
 
 function logFormat(withModule) {
   const { body, ...fields } = { ...logged, ...(withModule && loggedByModule) };

@@ -11,7 +11,7 @@ import { pieceOf } from '../lib/recording.mjs';
 import { seeded } from '../lib/nodes.mjs';
 import { redis } from '../lib/redis/redis.mjs';
 import {
-  Talk, answerOf, blocks, keys, lengthy, resumeStage,
+  Talk, answerOf, blocks, half, keys, lengthy, resumeStage,
 } from '../lib/resume.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
@@ -117,6 +117,19 @@ async function hole(server, remove) {
   }
   return gone;
 }
+
+live('given a Redis that comes back empty, DELETE stops the running answer',
+  async (t) => {
+    const server = await redis(t);
+    const { talk, request } = await half(t, 'openai_chat',
+      { store: `${server.url()} timeout=2s`, connects: true });
+    await server.stop('SIGKILL');
+    await server.start();
+    await until(async () => {
+      await talk.stop().text();
+      return request.left;
+    }, 10000, 'the end of the answer');
+  });
 
 live('s93: lost entries: only a client that lacks them gets an error',
   async (t) => {

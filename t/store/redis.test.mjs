@@ -12,6 +12,7 @@ import { gate, pause, unbuilt, until } from '../lib/harness.mjs';
 import { handled } from '../lib/handled.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
+import { give, outside } from '../lib/external.mjs';
 import { held, leave, live, say, verdict, wordOf } from '../lib/hold.mjs';
 import { sse } from '../lib/provider.mjs';
 import { certificates } from '../lib/certificates.mjs';
@@ -354,6 +355,36 @@ live('given a full Redis, an incomplete request learns why it is refused',
         assert.equal(headers['x-reason'], 'store_full');
       });
     }
+  });
+
+live('given a full Redis, external results are refused, answers have no id',
+  async (t) => {
+    const r = await redis(t);
+    const scene = await over(t, 'openai_chat', r.url(),
+      { ...outside, location: 'chat_record on;' });
+    const batch = new Batch(scene, 2);
+    await batch.post(batch.dialect.fresh()).text();
+    await r.command('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
+    await r.command('CONFIG', 'SET', 'maxmemory', '1');
+    const { status, headers, body } = await give(batch, 0, { output: 1 });
+    assert.equal(status, 503);
+    assert.ok(Number(headers['retry-after']) > 0);
+    assert.equal(body.error.code, 'store_full');
+    const other = new Batch(scene, 2);
+    const answer = other.post(other.dialect.fresh());
+    assert.equal(await answer.text(), other.from.join(''));
+    assert.equal((await answer.head).headers['x-chat-stream'], undefined);
+    await said(scene.n, /an answer was not indexed.*the store is full/);
+  });
+
+live('given a Redis that forgets its scripts, workers load them again',
+  async (t) => {
+    const r = await redis(t);
+    const scene = await over(t, 'openai_chat', r.url());
+    await works(scene, 'before');
+    await r.command('SCRIPT', 'FLUSH');
+    await works(scene, 'after');
+    assert.equal(lines(scene.n).length, 1, scene.n.errorLog());
   });
 
 live('s31: one join fails, the next one succeeds', async (t) => {

@@ -150,6 +150,7 @@ arguments_that_cannot_be_followed_are_unknown(void **state)
         AT("", STRING("x")),
         AT("$", STRING("x")),
         AT("a", STRING("x")),
+        AT("$ab", STRING("x")),
         AT("$.", STRING("x")),
         AT("$..a", STRING("x")),
         AT("$.a[", STRING("x")),

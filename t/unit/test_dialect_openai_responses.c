@@ -426,6 +426,36 @@ request_without_memory(void **state)
 
 
 /* More calls of one step than the limit, and answers of other calls. */
+/* Of a chain only the results are in the body. */
+static void
+a_chain_of_too_many_results_is_refused(void **state)
+{
+    int        i, n;
+    const int  max = CHAT_CALLS_MAX;
+    body_t     body;
+    chat_buf_t text = { 0 };
+
+    for (n = max; n <= max + 1; n++) {
+        text.len = 0;
+        chat_buf_puts(&text,
+                      "{\"previous_response_id\":\"resp_1\",\"input\":[");
+        for (i = 0; i < n; i++) {
+            chat_buf_printf(&text,
+                            "%s{\"type\":\"function_call_output\","
+                            "\"call_id\":\"%d\",\"output\":\"r\"}",
+                            i ? "," : "", i);
+        }
+        chat_buf_puts(&text, "]}");
+
+        body_open(&body, chat_buf_str(&text));
+        assert_int_equal(body.rc, n == max ? CHAT_OK : CHAT_LIMIT);
+        chat_arena_destroy(body.arena);
+    }
+
+    chat_buf_free(&text);
+}
+
+
 static void
 request_of_many_items_is_read_in_time(void **state)
 {
@@ -466,6 +496,7 @@ main(void)
         cmocka_unit_test(s124_items_of_a_conversation),
         cmocka_unit_test(request_of_others_is_declined),
         cmocka_unit_test(request_without_memory),
+        cmocka_unit_test(a_chain_of_too_many_results_is_refused),
         cmocka_unit_test(request_of_many_items_is_read_in_time),
     };
 

@@ -5,6 +5,7 @@
  */
 
 #include "stream_run.h"
+#include "stream/chat_output.h"
 
 #define START "data: {\"type\":\"start\",\"messageId\":\"m2\"}\n\n"
 #define STEP "data: {\"type\":\"start-step\"}\n\n"
@@ -431,6 +432,39 @@ replay_off_and_dry_run_touch_nothing(void **state)
 }
 
 
+#define RUNS 20000
+
+/* A stream may be open for hours after an input of many small frames. */
+static void
+the_memory_of_many_runs_is_returned(void **state)
+{
+    size_t              i, n;
+    chat_output_t       output = { 0 };
+    const chat_piece_t *pieces;
+    const chat_str_t    text = chat_cstr("a");
+
+    chat_output_begin(&output);
+
+    for (i = 0; i < RUNS; i++) {
+        chat_output_add(&output, text, 1);
+        chat_output_add(&output, chat_cstr("b"), 0);
+    }
+
+    assert_int_equal(chat_output_end(&output, &pieces, &n), CHAT_OK);
+    assert_int_equal(n, 2 * RUNS);
+    assert_true(output.size >= 2 * RUNS);
+
+    chat_output_begin(&output);
+    assert_int_equal(output.size, 0);
+    assert_int_equal(output.bytes, 2 * RUNS);
+
+    chat_output_add(&output, text, 1);
+    assert_int_equal(chat_output_end(&output, &pieces, &n), CHAT_OK);
+    assert_int_equal(n, 1);
+    chat_output_free(&output);
+}
+
+
 int
 main(void)
 {
@@ -458,6 +492,7 @@ main(void)
         cmocka_unit_test(a_call_in_quarantine_when_the_stream_ends),
         cmocka_unit_test(a_call_of_this_stream_is_replayed_in_it),
         cmocka_unit_test(replay_off_and_dry_run_touch_nothing),
+        cmocka_unit_test(the_memory_of_many_runs_is_returned),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

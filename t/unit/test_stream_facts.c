@@ -187,6 +187,45 @@ s46_a_step_of_openai_chat(void **state)
 }
 
 
+/* The fact of call_1, up to the end of its line. */
+static void
+first_call(char *out, size_t size)
+{
+    const char *fact = strstr(s.facts, "call/call_1=");
+
+    assert_non_null(fact);
+    assert_true(strcspn(fact, "\n") < size);
+    memcpy(out, fact, strcspn(fact, "\n"));
+    out[strcspn(fact, "\n")] = '\0';
+}
+
+
+static void
+a_name_may_come_after_the_id(void **state)
+{
+    char        whole[200], late[200];
+    const char *body = "{\"stream\":true,\"messages\":[" HELLO "]}";
+
+    stream_begin(&s, "openai_chat", body);
+    run(CHUNK("{\"tool_calls\":[{\"index\":0," FUNCTION("call_1") "]}", "null")
+            CHUNK("{}", "\"tool_calls\""));
+    first_call(whole, sizeof(whole));
+    stream_end(&s);
+
+    stream_begin(&s, "openai_chat", body);
+    run(CHUNK("{\"tool_calls\":[{\"index\":0,\"id\":\"call_1\","
+              "\"function\":{\"arguments\":\"\"}}]}",
+              "null")
+            CHUNK("{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":"
+                  "\"find\",\"arguments\":\"{}\"}}]}",
+                  "null") CHUNK("{}", "\"tool_calls\""));
+    first_call(late, sizeof(late));
+    stream_end(&s);
+
+    assert_string_equal(late, whole);
+}
+
+
 static void
 s47_a_chain_is_open_before_its_calls_are_known(void **state)
 {
@@ -463,6 +502,7 @@ main(void)
         cmocka_unit_test(a_step_of_the_ai_sdk),
         cmocka_unit_test(a_seal_ends_a_step),
         cmocka_unit_test(s46_a_step_of_openai_chat),
+        cmocka_unit_test(a_name_may_come_after_the_id),
         cmocka_unit_test(s47_a_chain_is_open_before_its_calls_are_known),
         cmocka_unit_test(a_conversation_has_a_record_of_its_steps),
         cmocka_unit_test(the_id_of_a_complete_call_counts),
