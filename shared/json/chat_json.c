@@ -98,6 +98,7 @@ add_value(chat_json_parser_t *parser, chat_json_type_e type,
     (*node)->key_end = parser->key_end;
     (*node)->plain_key = (parser->key_has & CHAT_JSON_ESCAPED) == 0;
     (*node)->plain = (parser->has & CHAT_JSON_ESCAPED) == 0;
+    (*node)->varied = (parser->has & CHAT_JSON_VARIED) != 0;
 
     *open->tail = *node;
     open->tail = &(*node)->next;

@@ -41,6 +41,8 @@ struct chat_json_s {
     unsigned         read : 1;      /* an accessor gave its value */
     unsigned         plain : 1;     /* a string without escapes */
     unsigned         plain_key : 1; /* likewise its key */
+    unsigned         varied : 1;    /* a string with an escape that could be
+                                       written otherwise */
     unsigned         opaque : 1;    /* an array with other elements, too */
 };
 
