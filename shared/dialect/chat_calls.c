@@ -55,8 +55,8 @@ keep(chat_calls_t *calls, chat_str_t s, chat_str_t *to)
 }
 
 
-chat_known_t *
-chat_calls_known(const chat_calls_t *calls, chat_str_t id)
+static chat_known_t *
+find_known(const chat_calls_t *calls, chat_str_t id)
 {
     const chat_table_entry_t *entry = NULL;
 
@@ -94,25 +94,15 @@ add_known(chat_calls_t *calls, chat_str_t id)
 }
 
 
-chat_known_t *
-chat_calls_learn(chat_calls_t *calls, chat_str_t id)
+/* Adds the calls of chat_calls_know(). */
+static void
+index_brought(chat_calls_t *calls)
 {
-    chat_str_t    copy = { NULL, 0 };
-    chat_known_t *known = chat_calls_known(calls, id);
+    size_t             i, n = calls->nbrought;
+    chat_known_t      *known;
+    const chat_call_t *list = calls->brought;
 
-    if (known != NULL || id.len == 0 || id.len > CHAT_ID_MAX) {
-        return known;
-    }
-
-    return keep(calls, id, &copy) ? add_known(calls, copy) : NULL;
-}
-
-
-void
-chat_calls_know(chat_calls_t *calls, const chat_call_t *list, size_t n)
-{
-    size_t        i;
-    chat_known_t *known;
+    calls->nbrought = 0;
 
     for (i = n > CHAT_CALLS_MAX ? n - CHAT_CALLS_MAX : 0; i < n; i++) {
         if (list[i].id.len == 0 || list[i].id.len > CHAT_ID_MAX) {
@@ -135,10 +125,52 @@ chat_calls_know(chat_calls_t *calls, const chat_call_t *list, size_t n)
 }
 
 
+void
+chat_calls_know(chat_calls_t *calls, const chat_call_t *list, size_t n)
+{
+    calls->brought = list;
+    calls->nbrought = n;
+}
+
+
+chat_known_t *
+chat_calls_all_known(chat_calls_t *calls)
+{
+    if (calls->nbrought != 0) {
+        index_brought(calls);
+    }
+
+    return calls->known;
+}
+
+
+chat_known_t *
+chat_calls_known(chat_calls_t *calls, chat_str_t id)
+{
+    (void) chat_calls_all_known(calls);
+
+    return find_known(calls, id);
+}
+
+
+chat_known_t *
+chat_calls_learn(chat_calls_t *calls, chat_str_t id)
+{
+    chat_str_t    copy = { NULL, 0 };
+    chat_known_t *known = chat_calls_known(calls, id);
+
+    if (known != NULL || id.len == 0 || id.len > CHAT_ID_MAX) {
+        return known;
+    }
+
+    return keep(calls, id, &copy) ? add_known(calls, copy) : NULL;
+}
+
+
 void *
 chat_calls_find(const chat_calls_t *calls, chat_str_t id)
 {
-    const chat_known_t *known = chat_calls_known(calls, id);
+    const chat_known_t *known = find_known(calls, id);
 
     return known ? known->call : NULL;
 }

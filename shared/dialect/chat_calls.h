@@ -79,6 +79,8 @@ typedef struct {
     chat_table_t        ids;    /* item: the chat_known_t */
     chat_table_t        places; /* item: the call */
     chat_known_t       *known;
+    const chat_call_t  *brought;  /* the client's, which are not */
+    size_t              nbrought; /* in known yet: few streams ask for any */
     chat_stream_call_t *calls;
     uint32_t            count;  /* of calls */
     uint32_t            opened; /* by the reader, running ones once */
@@ -102,8 +104,11 @@ void chat_calls_free(chat_calls_t *calls);
 void chat_calls_know(chat_calls_t *calls, const chat_call_t *known, size_t n);
 
 /* What the client has of this id, or NULL; learn() makes it, if it is new. */
-chat_known_t *chat_calls_known(const chat_calls_t *calls, chat_str_t id);
+chat_known_t *chat_calls_known(chat_calls_t *calls, chat_str_t id);
 chat_known_t *chat_calls_learn(chat_calls_t *calls, chat_str_t id);
+
+/* The first of all that it has; NULL: nothing. */
+chat_known_t *chat_calls_all_known(chat_calls_t *calls);
 
 /* The call that was opened by this id, or at this place; NULL: none. */
 void *chat_calls_find(const chat_calls_t *calls, chat_str_t id);

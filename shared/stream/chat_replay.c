@@ -402,7 +402,9 @@ forget_step(chat_replay_t *replay)
         }
     }
 
-    for (known = replay->calls->known; known; known = known->next) {
+    for (known = chat_calls_all_known(replay->calls); known != NULL;
+         known = known->next)
+    {
         if (known->step == replay->step) {
             known->running = NULL;
             known->ready = 0;

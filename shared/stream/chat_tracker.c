@@ -490,22 +490,43 @@ on_ask(chat_tracker_t *track, const chat_event_t *event)
 }
 
 
+/*
+ * The request's last call of this id in its current turn, or NULL. Few streams
+ * have results of calls that are not theirs: the first one indexes all.
+ */
+static const chat_call_t *
+find_earlier(chat_tracker_t *track, chat_str_t id)
+{
+    chat_table_entry_t   *entry;
+    const chat_request_t *rq = track->conf->request;
+
+    for (/* void */; rq != NULL && rq->turn + track->indexed < rq->ncalls;
+         track->indexed++)
+    {
+        entry = chat_table_put(&track->earlier,
+                               rq->calls[rq->turn + track->indexed].id);
+        if (entry == NULL) {
+            return NULL;
+        }
+
+        entry->number = rq->turn + track->indexed;
+    }
+
+    entry = chat_table_find(&track->earlier, id);
+
+    return entry != NULL ? &rq->calls[entry->number] : NULL;
+}
+
+
 /* A call that the request had left open: the result is of that batch. */
 static void
 on_earlier_result(chat_tracker_t *track, const chat_event_t *event)
 {
     chat_key_t            key;
-    const chat_call_t    *call;
+    const chat_call_t    *call = find_earlier(track, event->id);
     const chat_request_t *rq = track->conf->request;
-    chat_table_entry_t   *entry = chat_table_find(&track->earlier, event->id);
 
-    if (entry == NULL) {
-        return;
-    }
-
-    call = &rq->calls[entry->number - 1];
-
-    if (chat_call_is_member(call) && call->step < rq->nsteps
+    if (call != NULL && chat_call_is_member(call) && call->step < rq->nsteps
         && (call->outcome == CHAT_OUTCOME_NONE
             || call->outcome == CHAT_OUTCOME_PARTIAL)
         && chat_batch_key(&track->conf->scope, &rq->steps[call->step], &key)
@@ -582,29 +603,6 @@ on_step(chat_tracker_t *track, chat_str_t chain)
 }
 
 
-/* Finds the calls of the request's current turn by their ids. */
-static chat_rc_e
-index_request(chat_tracker_t *track)
-{
-    size_t                i;
-    chat_table_entry_t   *entry;
-    const chat_request_t *rq = track->conf->request;
-
-    chat_table_init(&track->earlier, track->arena);
-
-    for (i = rq ? rq->turn : 0; rq != NULL && i < rq->ncalls; i++) {
-        entry = chat_table_put(&track->earlier, rq->calls[i].id);
-        if (entry == NULL) {
-            return CHAT_ERROR;
-        }
-
-        entry->number = i + 1;
-    }
-
-    return CHAT_OK;
-}
-
-
 chat_rc_e
 chat_tracker_init(chat_tracker_t *track, const chat_stream_conf_t *conf,
                   chat_stream_info_t *info, chat_arena_t *arena)
@@ -618,10 +616,10 @@ chat_tracker_init(chat_tracker_t *track, const chat_stream_conf_t *conf,
     track->step_arena = chat_arena_create(0);
     track->step.serial = 1;
     chat_table_init(&track->step.ids, track->step_arena);
+    chat_table_init(&track->earlier, track->arena);
 
-    return track->put_arena != NULL && track->step_arena != NULL
-               ? index_request(track)
-               : CHAT_ERROR;
+    return track->put_arena != NULL && track->step_arena != NULL ? CHAT_OK
+                                                                 : CHAT_ERROR;
 }
 
 

@@ -62,7 +62,8 @@ typedef struct {
     chat_track_step_t         step;
     uint32_t                  steps;   /* STEP_OPEN so far */
     chat_table_t              earlier; /* number: the request's last call of
-                                          this id, from 1 on */
+                                          this id in its current turn */
+    size_t                    indexed; /* calls of that turn in earlier */
     int                       turn_open;
 } chat_tracker_t;
 
