@@ -47,11 +47,7 @@ missing_fields(ngx_chat_ctx_t *ctx, const chat_step_t *step,
     chat_arena_t      *arena = ctx->body.arena;
     const chat_call_t *call;
 
-    *fields =
-        chat_arena_alloc(arena, (2 * step->count + 1) * sizeof(chat_str_t));
-    if (*fields == NULL) {
-        return 0;
-    }
+    *fields = NULL;
 
     for (i = step->first; i < step->first + step->count; i++) {
         call = &ctx->body.rq.calls[i];
@@ -65,6 +61,15 @@ missing_fields(ngx_chat_ctx_t *ctx, const chat_step_t *step,
                && call->kind == CHAT_KIND_APPROVAL
                && (results || ctx->body.rq.class == CHAT_CLASS_FRESH)
                && closes_calls(ctx);
+
+        if (((lacks && results) || call->undecided || open) && *fields == NULL)
+        {
+            *fields =
+                chat_arena_take(arena, 2 * step->count * sizeof(chat_str_t));
+            if (*fields == NULL) {
+                return 0;
+            }
+        }
 
         if (lacks && results) {
             (*fields)[n++] = chat_facts_field(arena, "result/", call->id);

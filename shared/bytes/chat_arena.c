@@ -131,8 +131,7 @@ chat_arena_destroy(chat_arena_t *arena)
 }
 
 
-/* As chat_arena_alloc(), but the memory is not zeroed. */
-static void *
+void *
 chat_arena_take(chat_arena_t *arena, size_t size)
 {
     void         *p;
@@ -206,7 +205,6 @@ chat_block_grow(chat_arena_t *arena, void *items, size_t size)
     }
 
     *link = block;
-    memset(block->data + size, 0, size);
     arena->used += 2 * size - block->size;
     block->size = 2 * size;
     block->used = 2 * size;
@@ -227,7 +225,7 @@ chat_arena_grow(chat_arena_t *arena, void *items, size_t *size, size_t bytes)
 
     grown = chat_block_grow(arena, items, *size * bytes);
     if (grown == NULL) {
-        grown = chat_arena_alloc(arena, room * bytes);
+        grown = chat_arena_take(arena, room * bytes);
         if (grown != NULL && *size != 0) {
             memcpy(grown, items, *size * bytes);
         }

@@ -27,6 +27,9 @@ void chat_arena_reset(chat_arena_t *arena);
 /* size zeroed bytes, aligned for any type; NULL without memory. */
 void *chat_arena_alloc(chat_arena_t *arena, size_t size);
 
+/* The same, but with any content: for what is filled at once, or in parts. */
+void *chat_arena_take(chat_arena_t *arena, size_t size);
+
 /* A copy of s in the arena into *out; CHAT_ERROR without memory. */
 chat_rc_e chat_arena_dup(chat_arena_t *arena, chat_str_t s, chat_str_t *out);
 

@@ -78,7 +78,7 @@ add_value(chat_json_parser_t *parser, chat_json_type_e type,
     }
 
     if (parser->nnodes == 0) {
-        parser->nodes = chat_arena_alloc(
+        parser->nodes = chat_arena_take(
             parser->arena, parser->allocates * sizeof(*parser->nodes));
         if (parser->nodes == NULL) {
             return CHAT_ERROR;
@@ -91,14 +91,16 @@ add_value(chat_json_parser_t *parser, chat_json_type_e type,
     parser->nnodes--;
     *node = parser->nodes++;
 
-    (*node)->type = type;
-    (*node)->start = (uint32_t) (start - parser->text);
-    (*node)->end = (uint32_t) (parser->at - parser->text);
-    (*node)->key_start = parser->key_start;
-    (*node)->key_end = parser->key_end;
-    (*node)->plain_key = (parser->key_has & CHAT_JSON_ESCAPED) == 0;
-    (*node)->plain = (parser->has & CHAT_JSON_ESCAPED) == 0;
-    (*node)->varied = (parser->has & CHAT_JSON_VARIED) != 0;
+    **node = (chat_json_t){
+        .type = type,
+        .start = (uint32_t) (start - parser->text),
+        .end = (uint32_t) (parser->at - parser->text),
+        .key_start = parser->key_start,
+        .key_end = parser->key_end,
+        .plain_key = (parser->key_has & CHAT_JSON_ESCAPED) == 0,
+        .plain = (parser->has & CHAT_JSON_ESCAPED) == 0,
+        .varied = (parser->has & CHAT_JSON_VARIED) != 0,
+    };
 
     *open->tail = *node;
     open->tail = &(*node)->next;

@@ -186,6 +186,20 @@ chat_request_hold_call(chat_arena_t *arena, chat_str_t text, chat_call_t *call)
 }
 
 
+/* A copy of the bytes of a list; NULL without memory. */
+static void *
+copy_list(chat_arena_t *arena, const void *items, size_t bytes)
+{
+    void *copy = chat_arena_take(arena, bytes);
+
+    if (copy != NULL && bytes != 0) {
+        memcpy(copy, items, bytes);
+    }
+
+    return copy;
+}
+
+
 chat_rc_e
 chat_request_copy(const chat_request_t *rq, chat_str_t text,
                   chat_arena_t *arena, chat_request_t *out)
@@ -195,9 +209,9 @@ chat_request_copy(const chat_request_t *rq, chat_str_t text,
     *out = *rq;
     out->calls_size = rq->ncalls;
     out->steps_size = rq->nsteps;
-    out->calls = chat_arena_alloc(arena, rq->ncalls * sizeof(*out->calls));
-    out->steps = chat_arena_alloc(arena, rq->nsteps * sizeof(*out->steps));
-    out->tools = chat_arena_alloc(arena, rq->ntools * sizeof(*out->tools));
+    out->calls = copy_list(arena, rq->calls, rq->ncalls * sizeof(*out->calls));
+    out->steps = copy_list(arena, rq->steps, rq->nsteps * sizeof(*out->steps));
+    out->tools = copy_list(arena, rq->tools, rq->ntools * sizeof(*out->tools));
 
     if (out->calls == NULL || out->steps == NULL || out->tools == NULL
         || chat_request_hold(arena, text, &out->run)
@@ -210,21 +224,18 @@ chat_request_copy(const chat_request_t *rq, chat_str_t text,
     }
 
     for (i = 0; i < rq->ntools; i++) {
-        out->tools[i] = rq->tools[i];
         if (chat_request_hold(arena, text, &out->tools[i])) {
             return CHAT_ERROR;
         }
     }
 
     for (i = 0; i < rq->nsteps; i++) {
-        out->steps[i] = rq->steps[i];
         if (chat_request_hold_step(arena, text, &out->steps[i])) {
             return CHAT_ERROR;
         }
     }
 
     for (i = 0; i < rq->ncalls; i++) {
-        out->calls[i] = rq->calls[i];
         if (chat_request_hold_call(arena, text, &out->calls[i])) {
             return CHAT_ERROR;
         }
