@@ -302,6 +302,13 @@ void ngx_chat_timer(ngx_chat_ctx_t *ctx, ngx_chat_timer_t *timer,
 /* fire() will not be called; safe at any time. */
 void ngx_chat_timer_stop(ngx_chat_timer_t *timer);
 
+static inline chat_str_t
+ngx_chat_str(const ngx_str_t *s)
+{
+    return chat_str(s->data, s->len);
+}
+
+
 /* worker_shutdown_timeout, ms; 0: none. */
 ngx_msec_t ngx_chat_shutdown_timeout(void);
 

@@ -60,7 +60,7 @@ ngx_chat_headers_is(chat_str_t name, const char *text)
 ngx_uint_t
 ngx_chat_headers_named(const ngx_table_elt_t *h, const char *name)
 {
-    return ngx_chat_headers_is(chat_str(h->key.data, h->key.len), name);
+    return ngx_chat_headers_is(ngx_chat_str(&h->key), name);
 }
 
 
@@ -151,7 +151,7 @@ ngx_chat_headers_note(ngx_table_elt_t *h, ngx_chat_headers_t *out,
         out->encoded = 1;
 
     } else if (ngx_chat_headers_named(h, "origin")) {
-        out->origin = chat_str(h->value.data, h->value.len);
+        out->origin = ngx_chat_str(&h->value);
 
     } else if (ngx_chat_headers_named(h, "x-stainless-retry-count")) {
         retry = ngx_atoi(h->value.data, h->value.len);
@@ -159,7 +159,7 @@ ngx_chat_headers_note(ngx_table_elt_t *h, ngx_chat_headers_t *out,
 
     } else if (ngx_chat_headers_named(h, "idempotency-key")) {
         if (h->value.len != 0) {
-            chat_digest(chat_str(h->value.data, h->value.len), &digest);
+            chat_digest(ngx_chat_str(&h->value), &digest);
             ngx_memcpy(out->retry_key, digest.bytes, sizeof(out->retry_key));
         }
 

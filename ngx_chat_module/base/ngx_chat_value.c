@@ -162,20 +162,13 @@ ngx_chat_conf_parameters(ngx_conf_t *cf, ngx_uint_t i,
 ngx_int_t
 ngx_chat_conf_dialect(const ngx_str_t *value, const chat_dialect_t **dialect)
 {
-    chat_str_t name = chat_str(value->data, value->len);
-
-    *dialect = NULL;
-
-    if (chat_str_is(name, "off")) {
-        return NGX_DECLINED;
-    }
-
-    if (chat_str_is(name, "auto")) {
-        return NGX_OK;
-    }
+    chat_str_t name = ngx_chat_str(value);
 
     *dialect = chat_dialect_find(name);
-    return *dialect ? NGX_OK : NGX_ERROR;
+
+    return chat_str_is(name, "off")                        ? NGX_DECLINED
+           : *dialect != NULL || chat_str_is(name, "auto") ? NGX_OK
+                                                           : NGX_ERROR;
 }
 
 

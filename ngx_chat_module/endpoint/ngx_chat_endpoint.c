@@ -47,7 +47,7 @@ ngx_chat_endpoint_arg(ngx_http_request_t *r, const char *name)
     ngx_str_t value;
 
     return ngx_http_arg(r, (u_char *) name, ngx_strlen(name), &value) == NGX_OK
-               ? chat_str(value.data, value.len)
+               ? ngx_chat_str(&value)
                : chat_str(NULL, 0);
 }
 

@@ -340,7 +340,7 @@ read_body(ngx_chat_ctx_t *ctx)
         return read == NGX_DECLINED ? CHAT_LIMIT : CHAT_ERROR;
     }
 
-    rc = chat_external_read(external, ctx->kept, chat_str(body.data, body.len),
+    rc = chat_external_read(external, ctx->kept, ngx_chat_str(&body),
                             (size_t) ctx->conf->max_calls,
                             ctx->conf->max_result);
     ctx->scope.conversation = external->conversation;

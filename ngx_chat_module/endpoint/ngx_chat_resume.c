@@ -538,7 +538,7 @@ read_place(ngx_http_request_t *r, chat_position_t *place)
     }
 
     if (h != NULL && h->value.len != 0) {
-        text = chat_str(h->value.data, h->value.len);
+        text = ngx_chat_str(&h->value);
     } else {
         text = ngx_chat_endpoint_arg(r, "after");
     }
@@ -658,7 +658,7 @@ resume_handler(ngx_http_request_t *r)
     }
 
     ctx->scope.tenant = tenant;
-    ctx->scope.conversation = chat_str(conversation.data, conversation.len);
+    ctx->scope.conversation = ngx_chat_str(&conversation);
     (void) chat_conversation_index_key(&ctx->scope, &ctx->resume->index);
 
     r->main->count++;

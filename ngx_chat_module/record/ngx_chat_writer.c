@@ -373,15 +373,13 @@ make_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
     ngx_http_request_t   *r = ctx->request;
     chat_recording_head_t head;
 
-    chat_buf_add(&type, chat_str(r->headers_out.content_type.data,
-                                 r->headers_out.content_type.len));
+    chat_buf_add(&type, ngx_chat_str(&r->headers_out.content_type));
 
     if (r->headers_out.charset.len != 0
         && r->headers_out.content_type_len == r->headers_out.content_type.len)
     {
-        chat_buf_format(
-            &type, "; charset=%v",
-            chat_str(r->headers_out.charset.data, r->headers_out.charset.len));
+        chat_buf_format(&type, "; charset=%v",
+                        ngx_chat_str(&r->headers_out.charset));
     }
 
     if (type.len != 0) {
@@ -423,7 +421,7 @@ add_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
     }
 
     if (body.len == 0) {
-        body = chat_str(ctx->body.text.data, ctx->body.text.len);
+        body = ngx_chat_str(&ctx->body.text);
     }
 
     if (chat_json_parse(&doc, facts->arena, body) == CHAT_OK) {

@@ -101,7 +101,7 @@ read_uri(ngx_http_request_t *r, chat_str_t *uri)
     size_t  len = r->uri.len + 1 + r->args.len;
     u_char *p;
 
-    *uri = chat_str(r->uri.data, r->uri.len);
+    *uri = ngx_chat_str(&r->uri);
 
     if (r->args.len == 0) {
         return NGX_OK;
@@ -137,7 +137,7 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
     }
 
     rc = chat_json_parse(&ctx->body.doc, ctx->body.arena,
-                         chat_str(ctx->body.text.data, ctx->body.text.len));
+                         ngx_chat_str(&ctx->body.text));
     limit = rc == CHAT_LIMIT ? CHAT_REASON_REFUSED_VALUES_LIMIT
                              : CHAT_REASON_REFUSED_CALLS_LIMIT;
 
@@ -146,7 +146,7 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
     }
 
     if (rc == CHAT_OK) {
-        method = chat_str(r->method_name.data, r->method_name.len);
+        method = ngx_chat_str(&r->method_name);
         ctx->dialect =
             chat_dialect_request(ctx->expected, method, uri, &ctx->body.doc,
                                  ctx->body.arena, &ctx->body.rq, &rc);
@@ -195,8 +195,7 @@ note_tenant(ngx_chat_ctx_t *ctx, const ngx_str_t *scope)
     }
 
     seen = worker->tenants;
-    chat_digest_of(&digest, chat_str(scope->data, scope->len),
-                   ctx->scope.conversation);
+    chat_digest_of(&digest, ngx_chat_str(scope), ctx->scope.conversation);
 
     index = (digest.bytes[30] << 8 | digest.bytes[31]) % NGX_CHAT_TENANTS;
     conversation = seen->conversation[index];
@@ -230,8 +229,7 @@ ngx_chat_tenant(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
         return NGX_ERROR;
     }
 
-    chat_digest_of(tenant, chat_str(scope->data, scope->len),
-                   chat_str(value.data, value.len));
+    chat_digest_of(tenant, ngx_chat_str(scope), ngx_chat_str(&value));
 
     return value.len != 0 ? NGX_OK : NGX_DECLINED;
 }
@@ -290,7 +288,7 @@ find_scope(ngx_chat_ctx_t *ctx)
         }
 
         if (value.len != 0) {
-            ctx->scope.conversation = chat_str(value.data, value.len);
+            ctx->scope.conversation = ngx_chat_str(&value);
         }
     }
 

@@ -80,8 +80,7 @@ warn_unknown(ngx_http_request_t *r, const ngx_str_t *value)
 
     known[i] = hash;
 
-    end = ngx_chat_log_text(text, chat_str(value->data, value->len),
-                            sizeof(text));
+    end = ngx_chat_log_text(text, ngx_chat_str(value), sizeof(text));
 
     ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
                   "chat: unknown dialect \"%*s\" in \"chat\", it counts as "

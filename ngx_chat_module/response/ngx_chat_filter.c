@@ -40,8 +40,7 @@ is_sse(ngx_http_request_t *r)
     return r->headers_out.status == NGX_HTTP_OK
            && r->headers_out.content_encoding == NULL
            && ngx_chat_filter_is_event_stream(
-               chat_str(r->headers_out.content_type.data,
-                        r->headers_out.content_type.len));
+               ngx_chat_str(&r->headers_out.content_type));
 }
 
 
@@ -68,13 +67,12 @@ ngx_chat_filter_lines(ngx_http_request_t *r, ngx_uint_t cors,
     ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
 
     while ((h = ngx_chat_headers_next(&walk)) != NULL) {
-        name = chat_str(h->key.data, h->key.len);
+        name = ngx_chat_str(&h->key);
 
         if (ngx_chat_headers_counts(&r->headers_out.headers, h)
             && (!cors || chat_recording_is_cors(name)))
         {
-            chat_recording_header(lines, name,
-                                  chat_str(h->value.data, h->value.len));
+            chat_recording_header(lines, name, ngx_chat_str(&h->value));
         }
     }
 }

@@ -92,20 +92,11 @@ add_lines(ngx_http_request_t *r, chat_str_t text)
 ngx_int_t
 ngx_chat_answer_cors(ngx_chat_ctx_t *ctx)
 {
-    u_char             *text;
-    ngx_http_request_t *r = ctx->request;
+    chat_str_t lines;
 
-    if (ctx->barrier.cors.len == 0) {
-        return NGX_OK;
-    }
-
-    text = ngx_pnalloc(r->pool, ctx->barrier.cors.len);
-    if (text == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(text, ctx->barrier.cors.data, ctx->barrier.cors.len);
-    return add_lines(r, chat_str(text, ctx->barrier.cors.len));
+    return chat_arena_dup(ctx->kept, ctx->barrier.cors, &lines) == CHAT_OK
+               ? add_lines(ctx->request, lines)
+               : NGX_ERROR;
 }
 
 

@@ -268,12 +268,8 @@ chat_arena_dup(chat_arena_t *arena, chat_str_t s, chat_str_t *out)
         return CHAT_ERROR;
     }
 
-    if (s.len != 0) {
-        memcpy(p, s.data, s.len);
-    }
-
+    (void) chat_str_copy(p, s);
     *out = chat_str(p, s.len);
-
     return CHAT_OK;
 }
 

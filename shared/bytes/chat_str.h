@@ -102,6 +102,18 @@ chat_str_compare(chat_str_t a, chat_str_t b)
 }
 
 
+/* Copies s to p; returns the end of the copy. */
+static inline unsigned char *
+chat_str_copy(unsigned char *p, chat_str_t s)
+{
+    if (s.len != 0) {
+        memcpy(p, s.data, s.len);
+    }
+
+    return p + s.len;
+}
+
+
 /*
  * 1 if the characters of the C string text, at least one, stand anywhere in s.
  */

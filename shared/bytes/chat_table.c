@@ -117,13 +117,9 @@ chat_table_init(chat_table_t *table, chat_arena_t *arena)
 static chat_table_entry_t *
 chat_table_lookup(const chat_table_t *table, chat_str_t key, uint64_t hash)
 {
-    chat_table_entry_t *entry;
+    chat_table_entry_t *entry =
+        table->size != 0 ? table->buckets[hash & (table->size - 1)] : NULL;
 
-    if (table->size == 0) {
-        return NULL;
-    }
-
-    entry = table->buckets[hash & (table->size - 1)];
     while (entry != NULL
            && (entry->hash != hash || !chat_str_eq(entry->key, key))) {
         entry = entry->next;

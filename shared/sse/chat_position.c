@@ -259,20 +259,16 @@ chat_number_is_id(chat_str_t line)
 static unsigned char *
 chat_number_line(const chat_number_t *number, unsigned char *p)
 {
-    size_t         len;
-    unsigned char  text[CHAT_DIGITS], *digits;
+    unsigned char  text[CHAT_DIGITS];
     unsigned char *end = text + sizeof(text);
-
-    digits = chat_digits(number->count.events + 1, end);
-    len = (size_t) (end - digits);
+    unsigned char *digits = chat_digits(number->count.events + 1, end);
 
     memcpy(p, "id: ", 4);
-    memcpy(p + 4, number->stream.data, number->stream.len);
-    p += 4 + number->stream.len;
+    p = chat_str_copy(p + 4, number->stream);
     *p++ = '-';
-    memcpy(p, digits, len);
-    p[len] = '\n';
-    return p + len + 1;
+    p = chat_str_copy(p, chat_str(digits, (size_t) (end - digits)));
+    *p = '\n';
+    return p + 1;
 }
 
 

@@ -267,12 +267,8 @@ join(const chat_forms_t *forms, const chat_form_values_t *values, size_t n)
     for (i = 0, p = text; i < n; i++) {
         piece = values[i].piece;
 
-        if (values[i].has == 0 && piece.len != 0) {
-            memcpy(p, piece.data, piece.len);
-            p += piece.len;
-        } else {
-            p = chat_json_unescape(piece, p);
-        }
+        p = values[i].has == 0 ? chat_str_copy(p, piece)
+                               : chat_json_unescape(piece, p);
     }
 
     return chat_str(text, (size_t) (p - text));

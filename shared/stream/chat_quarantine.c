@@ -19,11 +19,7 @@ put(unsigned char **end, chat_str_t s)
 {
     chat_str_t copy = chat_str(*end, s.len);
 
-    if (s.len != 0) {
-        memcpy(*end, s.data, s.len);
-        *end += s.len;
-    }
-
+    *end = chat_str_copy(*end, s);
     return copy;
 }
 

@@ -110,8 +110,7 @@ ngx_uint_t
 ngx_chat_redis_host_is(const ngx_chat_redis_host_t *host, chat_str_t name,
                        ngx_int_t port)
 {
-    return host->port == port
-           && chat_str_eq(chat_str(host->host.data, host->host.len), name);
+    return host->port == port && chat_str_eq(ngx_chat_str(&host->host), name);
 }
 
 
@@ -279,8 +278,7 @@ read_host(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text,
         return NGX_ERROR;
     }
 
-    if (ngx_chat_redis_address_set(
-            address, chat_str(url.host.data, url.host.len), url.port)
+    if (ngx_chat_redis_address_set(address, ngx_chat_str(&url.host), url.port)
         != NGX_OK)
     {
         return invalid(cf, "host",
@@ -328,7 +326,7 @@ read_path(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
         slash = ngx_strlchr(text.data, text.data + text.len, '/');
         conf->master = slash ? split(&text, slash) : text;
 
-        if (!is_name(chat_str(conf->master.data, conf->master.len))) {
+        if (!is_name(ngx_chat_str(&conf->master))) {
             return invalid(cf, "master behind the sentinels",
                            "a name that they know, of letters, "
                            "digits, \".\", \"-\" and \"_\"");

@@ -594,16 +594,11 @@ ngx_chat_shm_facts_get(ngx_chat_shm_batch_t *batch, chat_str_t field)
     ngx_int_t            rc;
     ngx_chat_shm_fact_t *fact = batch->root;
 
-    while (fact != NULL) {
-        rc = compare_field(field, fact);
-        if (rc == 0) {
-            return fact;
-        }
-
+    while (fact != NULL && (rc = compare_field(field, fact)) != 0) {
         fact = rc < 0 ? fact->left : fact->right;
     }
 
-    return NULL;
+    return fact;
 }
 
 
@@ -695,12 +690,7 @@ new_fact(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
     new->field_len = (unsigned) fact->field.len &INT32_MAX;
     new->value_len = (uint32_t) fact->value.len;
     new->priority = (uint32_t) ngx_random();
-    ngx_memcpy(new->data, fact->field.data, fact->field.len);
-    if (fact->value.len != 0) {
-        ngx_memcpy(new->data + fact->field.len, fact->value.data,
-                   fact->value.len);
-    }
-
+    (void) chat_str_copy(chat_str_copy(new->data, fact->field), fact->value);
     return new;
 }
 

@@ -153,19 +153,15 @@ typedef struct {
 static chat_part_e
 part_is(chat_json_doc_t *doc, const chat_json_t *part, chat_str_t *text)
 {
-    const chat_json_t *string;
+    const chat_json_t *string =
+        chat_json_typed(doc, part, "text", CHAT_JSON_STRING);
 
     if (find_response(doc, part) != NULL) {
         return CHAT_PART_RESULT;
     }
 
-    string = chat_json_typed(doc, part, "text", CHAT_JSON_STRING);
-    if (string == NULL) {
-        return CHAT_PART_WORDS;
-    }
-
     *text = chat_json_string(doc, string);
-    return CHAT_PART_TEXT;
+    return string != NULL ? CHAT_PART_TEXT : CHAT_PART_WORDS;
 }
 
 

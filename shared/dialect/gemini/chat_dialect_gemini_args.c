@@ -112,10 +112,7 @@ within(chat_gemini_args_t *args, value_t *parent, chat_str_t key)
     }
 
     own = (unsigned char *) (value + 1);
-    if (key.len != 0) {
-        memcpy(own, key.data, key.len);
-    }
-
+    (void) chat_str_copy(own, key);
     value->key = chat_str(own, key.len);
     *(parent->last ? &parent->last->next : &parent->first) = value;
     parent->last = value;
@@ -222,17 +219,13 @@ put(chat_gemini_args_t *args, value_t *value, type_e type, chat_str_t s)
             return;
         }
 
-        if (value->len != 0) {
-            memcpy(text, value->text, value->len);
-        }
+        (void) chat_str_copy(text, chat_str(value->text, value->len));
         value->text = text;
         value->size = size;
     }
 
-    if (s.len != 0) {
-        memcpy(value->text + value->len, s.data, s.len);
-        value->len += s.len;
-    }
+    (void) chat_str_copy(value->text + value->len, s);
+    value->len += s.len;
 }
 
 
