@@ -19,7 +19,6 @@
 #include "bytes/chat_slot.h"
 #include "store/redis/ngx_chat_redis_client.h"
 
-#define NGX_CHAT_REDIS_ARGS 16
 #define NGX_CHAT_REDIS_RESEND 5000 /* ms */
 #define NGX_CHAT_REDIS_RESEND_BYTES (4 * 1024 * 1024)
 #define NGX_CHAT_REDIS_FIRST_RETRY 10 /* ms */
@@ -76,7 +75,7 @@ ngx_chat_redis_cmd_free(ngx_chat_redis_cmd_t *cmd)
 void
 ngx_chat_redis_cmd_add(ngx_chat_redis_cmd_t *cmd, chat_str_t arg)
 {
-    size_t       room, *len;
+    size_t       count = cmd->argc, *len;
     chat_str_t   copy;
     const char **argv;
 
@@ -85,27 +84,18 @@ ngx_chat_redis_cmd_add(ngx_chat_redis_cmd_t *cmd, chat_str_t arg)
         return;
     }
 
-    if (cmd->argc == cmd->room) {
-        room = 2 * cmd->room + NGX_CHAT_REDIS_ARGS;
-        argv = chat_arena_alloc(cmd->arena, room * sizeof(char *));
-        len = chat_arena_alloc(cmd->arena, room * sizeof(size_t));
-        if (argv == NULL || len == NULL) {
-            cmd->failed = 1;
-            return;
-        }
-
-        if (cmd->argc != 0) {
-            ngx_memcpy(argv, cmd->argv, cmd->argc * sizeof(char *));
-            ngx_memcpy(len, cmd->len, cmd->argc * sizeof(size_t));
-        }
-
-        cmd->argv = argv;
-        cmd->len = len;
-        cmd->room = room;
+    len = chat_arena_push(cmd->arena, &cmd->len, &count, &cmd->len_size,
+                          sizeof(*len));
+    argv = len == NULL ? NULL
+                       : chat_arena_push(cmd->arena, &cmd->argv, &cmd->argc,
+                                         &cmd->argv_size, sizeof(*argv));
+    if (argv == NULL) {
+        cmd->failed = 1;
+        return;
     }
 
-    cmd->argv[cmd->argc] = copy.len ? (const char *) copy.data : "";
-    cmd->len[cmd->argc++] = copy.len;
+    *argv = copy.len ? (const char *) copy.data : "";
+    *len = copy.len;
     cmd->bytes += copy.len + 2 * sizeof(size_t);
 }
 
@@ -130,11 +120,14 @@ ngx_chat_redis_cmd_key(ngx_chat_redis_cmd_t *cmd, chat_str_t key)
 
 
 void
-ngx_chat_redis_cmd_number(ngx_chat_redis_cmd_t *cmd, ngx_uint_t arg)
+ngx_chat_redis_cmd_printf(ngx_chat_redis_cmd_t *cmd, const char *format, ...)
 {
-    u_char text[NGX_INT_T_LEN], *end;
+    u_char  text[127], *end;
+    va_list args;
 
-    end = ngx_sprintf(text, "%ui", arg);
+    va_start(args, format);
+    end = ngx_vslprintf(text, text + sizeof(text), format, args);
+    va_end(args);
     ngx_chat_redis_cmd_add(cmd, chat_str(text, (size_t) (end - text)));
 }
 

@@ -27,7 +27,8 @@ struct ngx_chat_redis_cmd_s {
     const char  **argv;
     size_t       *len;
     size_t        argc;
-    size_t        room; /* of argv and len */
+    size_t        argv_size; /* room in argv */
+    size_t        len_size;  /* room in len */
     size_t        bytes;
     unsigned      slot; /* of its keys, if is_keyed */
 
@@ -143,7 +144,10 @@ void ngx_chat_redis_cmd_free(ngx_chat_redis_cmd_t *cmd);
 /* Adds a copy of an argument. */
 void ngx_chat_redis_cmd_add(ngx_chat_redis_cmd_t *cmd, chat_str_t arg);
 void ngx_chat_redis_cmd_puts(ngx_chat_redis_cmd_t *cmd, const char *arg);
-void ngx_chat_redis_cmd_number(ngx_chat_redis_cmd_t *cmd, ngx_uint_t arg);
+
+/* Adds an argument by a format of ngx_sprintf(), at most 127 bytes. */
+void ngx_chat_redis_cmd_printf(ngx_chat_redis_cmd_t *cmd, const char *format,
+                               ...);
 
 /* The same for a key; the first one sets the slot, which all share. */
 void ngx_chat_redis_cmd_key(ngx_chat_redis_cmd_t *cmd, chat_str_t key);

@@ -24,6 +24,7 @@
 #define NGX_CHAT_REDIS_ARGS_MAX 4096 /* of a join that facts are added to */
 #define NGX_CHAT_REDIS_HEX 64        /* of a digest */
 #define NGX_CHAT_REDIS_BACK 4        /* commands searched for one to add to */
+#define NGX_CHAT_REDIS_ID "%uL-0"    /* of a log's entry: position + 1 */
 /* Workers looked up for one reply; more than a trimmed index can name. */
 #define NGX_CHAT_REDIS_LOOK_UP 256
 
@@ -210,9 +211,9 @@ create_join(ngx_chat_store_redis_t *redis, const chat_key_t *key, uint32_t ttl,
         add_key(cmd, key, ":l");
     }
 
-    ngx_chat_redis_cmd_number(cmd, ttl);
-    ngx_chat_redis_cmd_number(cmd, most);
-    ngx_chat_redis_cmd_number(cmd, clear);
+    ngx_chat_redis_cmd_printf(cmd, "%uD", ttl);
+    ngx_chat_redis_cmd_printf(cmd, "%uz", most);
+    ngx_chat_redis_cmd_printf(cmd, "%ui", clear);
     return cmd;
 }
 
@@ -639,17 +640,6 @@ redis_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 }
 
 
-/* Adds the id of an entry. */
-static void
-add_id(ngx_chat_redis_cmd_t *cmd, uint64_t position)
-{
-    u_char text[NGX_INT64_LEN + 3], *end;
-
-    end = ngx_sprintf(text, "%uL-0", position + 1);
-    ngx_chat_redis_cmd_add(cmd, chat_str(text, (size_t) (end - text)));
-}
-
-
 static void
 on_append(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
@@ -693,9 +683,10 @@ redis_append(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     add_key(cmd, key, "");
     add_key(cmd, key, ":p");
     add_key(cmd, key, ":l");
-    ngx_chat_redis_cmd_number(cmd, ttl);
-    add_id(cmd, ngx_min(keep, position));
-    add_id(cmd, position);
+    ngx_chat_redis_cmd_printf(cmd, "%uD", ttl);
+    ngx_chat_redis_cmd_printf(cmd, NGX_CHAT_REDIS_ID,
+                              ngx_min(keep, position) + 1);
+    ngx_chat_redis_cmd_printf(cmd, NGX_CHAT_REDIS_ID, position + 1);
     ngx_chat_redis_cmd_puts(cmd, last ? "l" : "b");
     ngx_chat_redis_cmd_add(cmd, bytes);
     /* one server executes commands in the order of the connection */
@@ -771,8 +762,9 @@ redis_read(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     cmd = call(redis, NGX_CHAT_REDIS_READ, on_read);
     ngx_chat_redis_cmd_puts(cmd, "1");
     add_key(cmd, key, ":l");
-    add_id(cmd, ngx_min(position, UINT64_MAX - 1));
-    ngx_chat_redis_cmd_number(cmd, CHAT_STORE_READ_MAX);
+    ngx_chat_redis_cmd_printf(cmd, NGX_CHAT_REDIS_ID,
+                              ngx_min(position, UINT64_MAX - 1) + 1);
+    ngx_chat_redis_cmd_printf(cmd, "%uz", (size_t) CHAT_STORE_READ_MAX);
     submit(redis, cmd, op);
 }
 

@@ -234,17 +234,13 @@ submit_mget(ngx_chat_redis_shard_t *shard, ngx_chat_redis_cmd_t *cmd,
 static void
 set_epoch(ngx_chat_redis_shard_t *shard, ngx_uint_t is_setup)
 {
-    u_char                text[NGX_CHAT_REDIS_NAME + NGX_INT64_LEN], *end;
     chat_str_t           *worker = &shard->liveness->worker;
     ngx_chat_redis_cmd_t *cmd;
 
-    end = ngx_slprintf(text, text + sizeof(text), "%*s.%xL", worker->len,
-                       worker->data,
-                       ((int64_t) ngx_random() << 31) ^ ngx_random());
-
     cmd = ngx_chat_redis_cmd_create("SET", ngx_chat_redis_ignore, NULL);
     add_key(cmd, shard, "epoch", chat_cstr(""));
-    ngx_chat_redis_cmd_add(cmd, chat_str(text, (size_t) (end - text)));
+    ngx_chat_redis_cmd_printf(cmd, "%*s.%xL", worker->len, worker->data,
+                              ((int64_t) ngx_random() << 31) ^ ngx_random());
     ngx_chat_redis_cmd_puts(cmd, "NX");
     (void) submit(shard, cmd, is_setup);
 }
@@ -450,7 +446,7 @@ beat_shard(ngx_chat_redis_shard_t *shard, const chat_str_t *names,
         add_key(cmd, shard, "worker:", shard->liveness->worker);
         ngx_chat_redis_cmd_puts(cmd, "1");
         ngx_chat_redis_cmd_puts(cmd, "PX");
-        ngx_chat_redis_cmd_number(cmd, NGX_CHAT_REDIS_TTL);
+        ngx_chat_redis_cmd_printf(cmd, "%ui", (ngx_uint_t) NGX_CHAT_REDIS_TTL);
         (void) submit(shard, cmd, is_setup);
     }
 
