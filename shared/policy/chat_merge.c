@@ -18,26 +18,31 @@ chat_results_init(chat_results_t *results, chat_arena_t *arena)
 }
 
 
-/* Indexes the calls of the step by id: the item is the first of those. */
 static chat_rc_e
-chat_results_index(const chat_request_t *rq, const chat_step_t *step,
-                   chat_arena_t *arena, chat_table_t *index)
+chat_results_rc(const chat_results_t *results)
+{
+    return results->failed ? CHAT_ERROR : CHAT_OK;
+}
+
+
+/* Indexes the calls of the step by id: the item is the first of those. */
+static void
+chat_results_index(chat_results_t *results, const chat_request_t *rq,
+                   const chat_step_t *step, chat_table_t *index)
 {
     size_t              i;
     chat_table_entry_t *entry;
 
-    chat_table_init(index, arena);
+    chat_table_init(index, results->arena);
 
     for (i = step->first; i < step->first + step->count; i++) {
         entry = chat_table_put(index, rq->calls[i].id);
         if (entry == NULL) {
-            return CHAT_ERROR;
+            results->failed = 1;
+        } else if (entry->item == NULL) {
+            entry->item = &rq->calls[i];
         }
-
-        entry->item = entry->item ? entry->item : &rq->calls[i];
     }
-
-    return CHAT_OK;
 }
 
 
@@ -50,41 +55,45 @@ chat_results_brought(const chat_table_t *index, chat_str_t id)
 }
 
 
-/* Adds a result; CHAT_ERROR: no memory. */
-static chat_rc_e
+static void
 chat_results_add(chat_results_t *results, const chat_result_t *result)
 {
     chat_result_t *item =
         chat_arena_push(results->arena, &results->items, &results->count,
                         &results->size, sizeof(*item));
 
-    if (item == NULL) {
-        return CHAT_ERROR;
+    if (item != NULL) {
+        *item = *result;
+    } else {
+        results->failed = 1;
     }
-
-    *item = *result;
-    return CHAT_OK;
 }
 
 
 /*
- * Fills in what the store has for a call; the call must have its fingerprint.
- * Returns 0 if the store has nothing that may go into the body. A stored
- * decision replaces the body's; approvals: it is also added where the body has
- * none.
+ * Fills in what the store has for a call. Returns 0 if the store has nothing
+ * that may go into the body. A stored decision replaces the body's; approvals:
+ * it is also added where the body has none.
  */
 static int
-chat_results_fill(chat_result_t *result, const chat_member_t *member,
-                  int approvals)
+chat_results_fill(chat_results_t *results, chat_result_t *result,
+                  const chat_member_t *member, int approvals)
 {
-    int                overrules;
-    const chat_call_t *call = result->call;
+    int                  overrules;
+    const chat_call_t   *call = result->call;
+    const chat_digest_t *fingerprint =
+        call != NULL ? chat_call_fingerprint(call) : NULL;
+
+    if (call != NULL && fingerprint == NULL) {
+        results->failed = 1;
+        return 0;
+    }
 
     result->approval = member->approval;
 
     if (member->has_payload
-        && chat_member_has_result(
-            member, call ? chat_call_fingerprint(call)->bytes : NULL))
+        && chat_member_has_result(member,
+                                  fingerprint ? fingerprint->bytes : NULL))
     {
         result->outcome = member->outcome;
         result->payload = member->payload;
@@ -108,85 +117,67 @@ chat_results_fill(chat_result_t *result, const chat_member_t *member,
 }
 
 
-static chat_rc_e
+static void
 chat_results_chained(chat_results_t *results, const chat_request_t *rq,
                      const chat_step_t *step, const chat_batch_t *batch,
                      const chat_call_t *order, size_t norder, int approvals)
 {
     size_t               i;
-    chat_result_t        result;
     chat_table_t         brought;
     const chat_call_t   *own, *after = NULL;
     const chat_member_t *member;
 
-    if (chat_results_index(rq, step, results->arena, &brought) != CHAT_OK) {
-        return CHAT_ERROR;
-    }
+    chat_results_index(results, rq, step, &brought);
 
-    for (i = 0; i < norder; i++) {
+    for (i = 0; i < norder && !results->failed; i++) {
+        chat_result_t result = { .id = order[i].id };
+
         own = chat_results_brought(&brought, order[i].id);
         after = own != NULL ? own : after;
-
-        member = chat_batch_find(batch, order[i].id);
-        if (own != NULL && chat_call_fingerprint(own) == NULL) {
-            return CHAT_ERROR;
-        }
-        if (member == NULL
-            || (own != NULL
-                && !chat_gate_overrules(own->outcome, own->approval, member)))
-        {
-            continue;
-        }
-
-        memset(&result, 0, sizeof(result));
         result.call = own;
-        result.id = order[i].id;
         result.after = after;
 
-        if (chat_results_fill(&result, member, approvals)
-            && chat_results_add(results, &result) != CHAT_OK)
+        member = chat_batch_find(batch, order[i].id);
+        if (member != NULL
+            && (own == NULL
+                || chat_gate_overrules(own->outcome, own->approval, member))
+            && chat_results_fill(results, &result, member, approvals))
         {
-            return CHAT_ERROR;
+            chat_results_add(results, &result);
         }
     }
-
-    return CHAT_OK;
 }
 
 
 /* Adds what the store has for one occurrence of a call in the body. */
-static chat_rc_e
+static void
 chat_results_call(chat_results_t *results, const chat_call_t *call,
                   const chat_member_t *member, int approvals)
 {
-    int           lacks;
-    chat_result_t result, *decided;
+    int lacks =
+        chat_call_is_member(call) && !chat_outcome_is_final(call->outcome);
+    chat_result_t *decided, result = { .call = call, .id = call->id };
 
-    memset(&result, 0, sizeof(result));
-    result.call = call;
-    result.id = call->id;
-
-    lacks = chat_call_is_member(call) && !chat_outcome_is_final(call->outcome);
-
-    if (lacks && chat_results_fill(&result, member, approvals)) {
-        return chat_results_add(results, &result);
+    if (lacks && chat_results_fill(results, &result, member, approvals)) {
+        chat_results_add(results, &result);
+        return;
     }
 
     if (member->approval == CHAT_APPROVAL_NONE || !(lacks || call->undecided))
     {
-        return CHAT_OK;
+        return;
     }
 
     decided =
         chat_arena_push(results->arena, &results->decided, &results->ndecided,
                         &results->decided_size, sizeof(*decided));
     if (decided == NULL) {
-        return CHAT_ERROR;
+        results->failed = 1;
+        return;
     }
 
     *decided = result;
     decided->approval = member->approval;
-    return CHAT_OK;
 }
 
 
@@ -205,23 +196,19 @@ chat_results_collect(chat_results_t *results, const chat_request_t *rq,
     }
 
     if (step->chain.len != 0) {
-        return chat_results_chained(results, rq, step, &batch, order, norder,
-                                    approvals);
+        chat_results_chained(results, rq, step, &batch, order, norder,
+                             approvals);
+        return chat_results_rc(results);
     }
 
     for (i = step->first; i < step->first + step->count; i++) {
         member = chat_batch_find(&batch, rq->calls[i].id);
-
-        if (member != NULL
-            && (chat_call_fingerprint(&rq->calls[i]) == NULL
-                || chat_results_call(results, &rq->calls[i], member, approvals)
-                       != CHAT_OK))
-        {
-            return CHAT_ERROR;
+        if (member != NULL) {
+            chat_results_call(results, &rq->calls[i], member, approvals);
         }
     }
 
-    return CHAT_OK;
+    return chat_results_rc(results);
 }
 
 
@@ -275,13 +262,12 @@ chat_results_injected(const chat_results_t *results, chat_results_t *injected)
             return CHAT_ERROR;
         }
 
-        if (entry->number++ == 0
-            && chat_results_add(injected, result) != CHAT_OK) {
-            return CHAT_ERROR;
+        if (entry->number++ == 0) {
+            chat_results_add(injected, result);
         }
     }
 
-    return CHAT_OK;
+    return chat_results_rc(injected);
 }
 
 
@@ -387,7 +373,7 @@ chat_open_entries(const chat_request_t *rq, chat_arena_t *arena)
 
 
 /* Adds what goes into one occurrence; best: the furthest of its call. */
-static chat_rc_e
+static void
 chat_open_answer(chat_results_t *results, const chat_call_t *call,
                  const chat_call_t *best, unsigned stored, int unknown)
 {
@@ -397,7 +383,7 @@ chat_open_answer(chat_results_t *results, const chat_call_t *call,
     if (chat_open_state(call) == CHAT_OPEN_RESULT
         || (stored & CHAT_OPEN_FILLED) != 0)
     {
-        return CHAT_OK;
+        return;
     }
 
     if (state == CHAT_OPEN_RESULT) {
@@ -413,10 +399,10 @@ chat_open_answer(chat_results_t *results, const chat_call_t *call,
         result.payload = chat_cstr(CHAT_OPEN_TEXT);
 
     } else {
-        return CHAT_OK;
+        return;
     }
 
-    return chat_results_add(results, &result);
+    chat_results_add(results, &result);
 }
 
 
@@ -445,13 +431,12 @@ chat_results_open(chat_results_t *results, const chat_request_t *rq,
 
     for (i = 0; i < rq->ncalls && rc == CHAT_OK; i++) {
         if (entries[i] != NULL) {
-            rc = chat_open_answer(results, &rq->calls[i], entries[i]->item,
-                                  stored[i], unknown);
+            chat_open_answer(results, &rq->calls[i], entries[i]->item,
+                             stored[i], unknown);
         }
 
-        if (rc == CHAT_OK && results->count - had > CHAT_OPEN_MAX) {
-            rc = CHAT_LIMIT;
-        }
+        rc = results->count - had > CHAT_OPEN_MAX ? CHAT_LIMIT
+                                                  : chat_results_rc(results);
     }
 
     if (rc != CHAT_OK) {
@@ -495,18 +480,15 @@ chat_results_open_chain(chat_results_t *results, const chat_request_t *rq,
     chat_result_t      result, *stored = results->items;
     const chat_call_t *own, *after = NULL;
 
-    if (chat_results_index(rq, step, results->arena, &brought) != CHAT_OK) {
-        return CHAT_ERROR;
-    }
+    chat_results_index(results, rq, step, &brought);
 
     /* a new list: the calls that are in the body, then those of the chain */
     results->items = NULL;
     results->count = results->size = 0;
 
     for (i = 0; i < count; i++) {
-        if (stored[i].call != NULL
-            && chat_results_add(results, &stored[i]) != CHAT_OK) {
-            return CHAT_ERROR;
+        if (stored[i].call != NULL) {
+            chat_results_add(results, &stored[i]);
         }
     }
 
@@ -531,12 +513,10 @@ chat_results_open_chain(chat_results_t *results, const chat_request_t *rq,
             result = chat_open_error(&order[i], after);
         }
 
-        if (result.id.len != 0 && order[i].kind != CHAT_KIND_PROVIDER
-            && chat_results_add(results, &result) != CHAT_OK)
-        {
-            return CHAT_ERROR;
+        if (result.id.len != 0 && order[i].kind != CHAT_KIND_PROVIDER) {
+            chat_results_add(results, &result);
         }
     }
 
-    return CHAT_OK;
+    return chat_results_rc(results);
 }

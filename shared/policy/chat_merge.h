@@ -25,7 +25,8 @@ typedef struct {
                                settled already, in a fresh turn all */
     size_t         ndecided;
     size_t         decided_size;
-    chat_arena_t  *arena; /* of the caller; holds the lists */
+    chat_arena_t  *arena;  /* of the caller; holds the lists */
+    int            failed; /* 1: no memory; stays 1 */
 } chat_results_t;
 
 void chat_results_init(chat_results_t *results, chat_arena_t *arena);
