@@ -25,10 +25,21 @@ typedef struct {
     ngx_chat_ctx_t *ctx;
     ngx_chain_t    *first;
     ngx_chain_t   **next;
+    ngx_uint_t      failed; /* 1: the answer breaks off; stays 1 */
+    ngx_buf_t       spare;  /* without memory, for what is not sent */
 } ngx_chat_chain_t;
 
 
-/* Adds an empty buffer of our own that flushes; NULL: no memory. */
+static void
+append(ngx_chat_chain_t *chain, ngx_chain_t *cl)
+{
+    cl->next = NULL;
+    *chain->next = cl;
+    chain->next = &cl->next;
+}
+
+
+/* Adds an empty buffer of our own that flushes. */
 static ngx_buf_t *
 add_buf(ngx_chat_chain_t *chain)
 {
@@ -38,7 +49,8 @@ add_buf(ngx_chat_chain_t *chain)
                                              &chain->ctx->filter->free);
 
     if (cl == NULL) {
-        return NULL;
+        chain->failed = 1;
+        return &chain->spare;
     }
 
     b = cl->buf;
@@ -50,47 +62,41 @@ add_buf(ngx_chat_chain_t *chain)
     b->flush = 1;
     b->tag = (ngx_buf_tag_t) &ngx_chat_module;
 
-    cl->next = NULL;
-    *chain->next = cl;
-    chain->next = &cl->next;
+    append(chain, cl);
     return b;
 }
 
 
-static ngx_int_t
+static void
 add_input(ngx_chat_chain_t *chain, ngx_buf_t *in)
 {
     ngx_chain_t *cl = ngx_alloc_chain_link(chain->ctx->request->pool);
 
     if (cl == NULL) {
-        return NGX_ERROR;
+        chain->failed = 1;
+        return;
     }
 
     cl->buf = in;
-    cl->next = NULL;
-    *chain->next = cl;
-    chain->next = &cl->next;
-    return NGX_OK;
+    append(chain, cl);
 }
 
 
 /* Adds bytes that do not lie in the input. */
-static ngx_int_t
+static void
 add_copy(ngx_chat_chain_t *chain, chat_str_t bytes)
 {
     size_t     n;
     ngx_buf_t *b;
 
-    while (bytes.len != 0) {
+    while (bytes.len != 0 && !chain->failed) {
         b = add_buf(chain);
-        if (b == NULL) {
-            return NGX_ERROR;
-        }
 
         if (b->start == NULL) {
             b->start = ngx_palloc(chain->ctx->request->pool, NGX_CHAT_BLOCK);
             if (b->start == NULL) {
-                return NGX_ERROR;
+                chain->failed = 1;
+                return;
             }
 
             b->end = b->start + NGX_CHAT_BLOCK;
@@ -102,63 +108,52 @@ add_copy(ngx_chat_chain_t *chain, chat_str_t bytes)
         b->last = ngx_cpymem(b->pos, bytes.data, n);
         bytes = chat_str(bytes.data + n, bytes.len - n);
     }
-
-    return NGX_OK;
 }
 
 
 /* Adds a run of bytes of an input buffer, in a buffer of our own. */
-static ngx_int_t
+static void
 add_slice(ngx_chat_chain_t *chain, chat_str_t bytes)
 {
     ngx_buf_t *b = add_buf(chain);
 
-    if (b == NULL) {
-        return NGX_ERROR;
-    }
-
     b->memory = 1;
     b->pos = (u_char *) bytes.data;
     b->last = b->pos + bytes.len;
-    return NGX_OK;
 }
 
 
 /* Adds a flush, or the end. */
-static ngx_int_t
+static void
 add_special(ngx_chat_chain_t *chain, ngx_uint_t last)
 {
     ngx_buf_t *b = add_buf(chain);
 
-    if (b == NULL) {
-        return NGX_ERROR;
-    }
-
     b->flush = !last;
     b->last_buf = last;
-    return NGX_OK;
 }
 
 
 /* The upstream gets this buffer back when all output has been sent. */
-static ngx_int_t
-take_input(ngx_chat_ctx_t *ctx, ngx_buf_t *in)
+static void
+take_input(ngx_chat_chain_t *chain, ngx_buf_t *in)
 {
-    ngx_chain_t *cl = ngx_alloc_chain_link(ctx->request->pool);
+    ngx_chat_ctx_t *ctx = chain->ctx;
+    ngx_chain_t    *cl = ngx_alloc_chain_link(ctx->request->pool);
 
     if (cl == NULL) {
-        return NGX_ERROR;
+        chain->failed = 1;
+        return;
     }
 
     cl->buf = in;
     cl->next = ctx->filter->taken;
     ctx->filter->taken = cl;
-    return NGX_OK;
 }
 
 
 /* Adds the events that the client's transcript lacks. */
-static ngx_int_t
+static void
 add_injected(ngx_chat_chain_t *chain)
 {
     ngx_chat_ctx_t *ctx = chain->ctx;
@@ -166,7 +161,7 @@ add_injected(ngx_chat_chain_t *chain)
     ctx->filter->injected_sent = 1;
     ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_INJECTED,
                            ctx->response.ninjected);
-    return add_copy(chain, ctx->response.injected);
+    add_copy(chain, ctx->response.injected);
 }
 
 
@@ -181,65 +176,58 @@ must_inject(ngx_chat_ctx_t *ctx, ngx_uint_t before)
 
 
 /* Adds a piece; carrier: the input buffer, if it carries this one. */
-static ngx_int_t
-add_piece(ngx_chat_chain_t *chain, const chat_piece_t *piece,
-          ngx_buf_t *carrier)
+static void
+add_piece(ngx_chat_chain_t *chain, chat_piece_t piece, ngx_buf_t *carrier)
 {
-    if (!piece->in_input) {
-        return add_copy(chain, piece->bytes);
-    }
+    if (!piece.in_input) {
+        add_copy(chain, piece.bytes);
 
-    if (carrier == NULL) {
-        return add_slice(chain, piece->bytes);
-    }
+    } else if (carrier == NULL) {
+        add_slice(chain, piece.bytes);
 
-    carrier->pos = (u_char *) piece->bytes.data;
-    carrier->last = carrier->pos + piece->bytes.len;
-    return add_input(chain, carrier);
+    } else {
+        carrier->pos = (u_char *) piece.bytes.data;
+        carrier->last = carrier->pos + piece.bytes.len;
+        add_input(chain, carrier);
+    }
 }
 
 
 /* Adds a piece, and the injected events behind the first event if that ends
  * in the piece. */
-static ngx_int_t
+static void
 add_around(ngx_chat_chain_t *chain, chat_piece_t piece, ngx_buf_t *carrier)
 {
-    size_t          at;
-    chat_piece_t    front = piece;
-    ngx_chat_ctx_t *ctx = chain->ctx;
-    chat_rc_e rc = chat_follow_find(&ctx->filter->injector, piece.bytes, &at);
+    size_t       at;
+    chat_piece_t front = piece;
+    chat_rc_e    rc =
+        chat_follow_find(&chain->ctx->filter->injector, piece.bytes, &at);
 
-    if (rc == CHAT_DECLINED) {
-        return add_piece(chain, &piece, carrier);
+    if (rc == CHAT_OK && at != piece.bytes.len) {
+        front.bytes.len = at;
+        add_piece(chain, front, NULL);
+        add_injected(chain);
+        piece.bytes = chat_str(piece.bytes.data + at, piece.bytes.len - at);
+        add_piece(chain, piece, carrier);
+        return;
     }
 
-    if (rc != CHAT_OK) {
-        return NGX_ERROR;
+    add_piece(chain, piece, carrier);
+
+    if (rc == CHAT_OK) {
+        add_injected(chain);
+    } else if (rc != CHAT_DECLINED) {
+        chain->failed = 1;
     }
-
-    if (at == piece.bytes.len) {
-        return add_piece(chain, &piece, carrier) == NGX_OK
-                   ? add_injected(chain)
-                   : NGX_ERROR;
-    }
-
-    front.bytes.len = at;
-    piece.bytes = chat_str(piece.bytes.data + at, piece.bytes.len - at);
-
-    return add_piece(chain, &front, NULL) == NGX_OK
-                   && add_injected(chain) == NGX_OK
-               ? add_piece(chain, &piece, carrier)
-               : NGX_ERROR;
 }
 
 
 /* Adds the pieces of one input buffer (in NULL: of no buffer). */
-static ngx_int_t
+static void
 add_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in, const chat_piece_t *pieces,
            size_t n)
 {
     size_t          i, carried;
-    ngx_int_t       rc;
     ngx_buf_t      *carrier;
     ngx_chat_ctx_t *ctx = chain->ctx;
 
@@ -253,52 +241,51 @@ add_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in, const chat_piece_t *pieces,
         ctx->recorder->bytes(ctx, pieces, n);
     }
 
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n && !chain->failed; i++) {
         carrier = i + 1 == carried ? in : NULL;
-        rc = must_inject(ctx, 0) ? add_around(chain, pieces[i], carrier)
-                                 : add_piece(chain, &pieces[i], carrier);
-        if (rc != NGX_OK) {
-            return NGX_ERROR;
+
+        if (must_inject(ctx, 0)) {
+            add_around(chain, pieces[i], carrier);
+        } else {
+            add_piece(chain, pieces[i], carrier);
         }
     }
 
-    if (carried != 0 || in == NULL) {
-        return NGX_OK;
+    if (n == 0 && in != NULL) {
+        in->pos = in->last;
+    } else if (carried == 0 && in != NULL) {
+        take_input(chain, in);
     }
-
-    if (n != 0) {
-        return take_input(ctx, in);
-    }
-
-    in->pos = in->last;
-    return NGX_OK;
 }
 
 
 /* Adds what the core makes of the bytes of an input buffer. */
-static ngx_int_t
+static void
 add_bytes(ngx_chat_chain_t *chain, ngx_buf_t *in)
 {
-    size_t              n;
+    size_t              n = 1;
     chat_piece_t        whole;
     ngx_chat_ctx_t     *ctx = chain->ctx;
-    const chat_piece_t *pieces;
-    chat_str_t bytes = chat_str(in->pos, (size_t) (in->last - in->pos));
+    const chat_piece_t *pieces = &whole;
 
-    if (ctx->filter->passthrough) {
-        whole.bytes = bytes;
-        whole.in_input = 1;
-        return add_pieces(chain, in, &whole, 1);
+    whole.bytes = chat_str(in->pos, (size_t) (in->last - in->pos));
+    whole.in_input = 1;
+
+    if (!ctx->filter->passthrough) {
+        if (must_inject(ctx, 1)) {
+            add_injected(chain);
+        }
+
+        if (chain->failed
+            || chat_stream_push(ctx->response.stream, whole.bytes, &pieces, &n)
+                   != CHAT_OK)
+        {
+            chain->failed = 1;
+            return;
+        }
     }
 
-    if (must_inject(ctx, 1) && add_injected(chain) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    return chat_stream_push(ctx->response.stream, bytes, &pieces, &n)
-                   == CHAT_OK
-               ? add_pieces(chain, in, pieces, n)
-               : NGX_ERROR;
+    add_pieces(chain, in, pieces, n);
 }
 
 
@@ -331,41 +318,55 @@ must_truncate(ngx_chat_ctx_t *ctx, const char *reason)
 }
 
 
-/* Adds the end of the stream; reason NULL: as an HTTP body ends. */
-static ngx_int_t
-add_end(ngx_chat_chain_t *chain, const char *reason)
+/* Finishes the stream; reason NULL: as an HTTP body ends. */
+static void
+finish(ngx_chat_chain_t *chain, const char *reason)
 {
     size_t              n;
     ngx_chat_ctx_t     *ctx = chain->ctx;
     const chat_piece_t *pieces;
 
-    if (!ctx->response.has_last) {
-        ctx->response.has_last = 1;
+    ctx->response.has_last = 1;
 
-        if ((must_inject(ctx, 1) && add_injected(chain) != NGX_OK)
-            || chat_stream_finish(ctx->response.stream, reason, 0, &pieces, &n)
-                   != CHAT_OK)
-        {
-            return NGX_ERROR;
-        }
-
-        if (add_pieces(chain, NULL, pieces, n) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        ctx->recorder->end(ctx, reason == NULL || says_end(ctx));
-        ctx->step(ctx, NGX_CHAT_EVENT_END);
-
-        if (must_truncate(ctx, reason)) {
-            ngx_chat_answer_truncate(ctx);
-
-        } else if (reason != NULL) {
-            /* a whole answer after all: the next request may follow */
-            ctx->request->keepalive = ctx->filter->keepalive;
-        }
+    if (must_inject(ctx, 1)) {
+        add_injected(chain);
     }
 
-    return add_special(chain, !ctx->response.truncated);
+    if (chain->failed
+        || chat_stream_finish(ctx->response.stream, reason, 0, &pieces, &n)
+               != CHAT_OK)
+    {
+        chain->failed = 1;
+        return;
+    }
+
+    add_pieces(chain, NULL, pieces, n);
+    if (chain->failed) {
+        return;
+    }
+
+    ctx->recorder->end(ctx, reason == NULL || says_end(ctx));
+    ctx->step(ctx, NGX_CHAT_EVENT_END);
+
+    if (must_truncate(ctx, reason)) {
+        ngx_chat_answer_truncate(ctx);
+
+    } else if (reason != NULL) {
+        /* a whole answer after all: the next request may follow */
+        ctx->request->keepalive = ctx->filter->keepalive;
+    }
+}
+
+
+/* Adds the end of the stream, which is finished once. */
+static void
+add_end(ngx_chat_chain_t *chain, const char *reason)
+{
+    if (!chain->ctx->response.has_last) {
+        finish(chain, reason);
+    }
+
+    add_special(chain, !chain->ctx->response.truncated);
 }
 
 
@@ -382,35 +383,36 @@ is_break(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
 }
 
 
-static ngx_int_t
+static void
 add_buffer(ngx_chat_chain_t *chain, ngx_buf_t *b)
 {
     ngx_uint_t      last = b->last_buf;
     ngx_chat_ctx_t *ctx = chain->ctx;
 
     if (is_break(ctx, b)) {
-        return add_end(chain, ctx->response.upstream_reason);
+        add_end(chain, ctx->response.upstream_reason);
+        return;
     }
 
     if (ngx_buf_size(b) != 0 && !ngx_buf_in_memory(b)) {
         /* a file: nothing that a stream is served from */
         ctx->filter->passthrough = 1;
         ctx->recorder->end(ctx, 0);
-        return add_input(chain, b);
+        add_input(chain, b);
+        return;
     }
 
     if (ngx_buf_size(b) != 0) {
         b->last_buf = 0;
-
-        if (add_bytes(chain, b) != NGX_OK) {
-            return NGX_ERROR;
-        }
+        add_bytes(chain, b);
 
     } else if (b->flush && !last) {
-        return add_special(chain, 0);
+        add_special(chain, 0);
     }
 
-    return last ? add_end(chain, NULL) : NGX_OK;
+    if (last && !chain->failed) {
+        add_end(chain, NULL);
+    }
 }
 
 
@@ -419,14 +421,16 @@ ngx_chat_output(ngx_chat_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out)
 {
     ngx_chat_chain_t chain;
 
+    ngx_memzero(&chain, sizeof(chain));
     chain.ctx = ctx;
-    chain.first = NULL;
     chain.next = &chain.first;
 
-    for (; in != NULL; in = in->next) {
-        if (add_buffer(&chain, in->buf) != NGX_OK) {
-            return NGX_ERROR;
-        }
+    for (; in != NULL && !chain.failed; in = in->next) {
+        add_buffer(&chain, in->buf);
+    }
+
+    if (chain.failed) {
+        return NGX_ERROR;
     }
 
     ctx->step(ctx, NGX_CHAT_EVENT_STREAM);
