@@ -4,11 +4,15 @@
  * Each 16 bytes enter two states. A state becomes the product of itself and
  * one half with the key and the other half, its two halves folded: what
  * wyhash and its kin do. A product can only become 0, and forget the text, if
- * a half equals the secret.
+ * a half equals the secret. A long text has four pairs of states, because each
+ * product waits for the one before it; they enter the first pair in order.
  */
 
 #include "bytes/chat_mix.h"
 #include "bytes/chat_word.h"
+
+#define CHAT_MIX_BYTES 16 /* that enter a pair of states at once */
+#define CHAT_MIX_LONG 512 /* bytes of a text that has four pairs */
 
 
 /* The 128 bits of a * b, folded to 64. */
@@ -38,6 +42,37 @@ mix_words(chat_mix_t *mix, uint64_t one, uint64_t two)
 }
 
 
+static void
+mix_bytes(chat_mix_t *mix, const unsigned char *p)
+{
+    mix_words(mix, chat_word_at(p), chat_word_at(p + 8));
+}
+
+
+/* Adds four times 16 bytes as often as s has them; returns the rest. */
+static chat_str_t
+mix_long(chat_mix_t *mix, chat_str_t s)
+{
+    size_t     i;
+    chat_mix_t lanes[4] = { *mix, *mix, *mix, *mix };
+
+    while (s.len >= 4 * CHAT_MIX_BYTES) {
+        mix_bytes(&lanes[0], s.data);
+        mix_bytes(&lanes[1], s.data + CHAT_MIX_BYTES);
+        mix_bytes(&lanes[2], s.data + 2 * CHAT_MIX_BYTES);
+        mix_bytes(&lanes[3], s.data + 3 * CHAT_MIX_BYTES);
+        s.data += 4 * CHAT_MIX_BYTES;
+        s.len -= 4 * CHAT_MIX_BYTES;
+    }
+
+    for (i = 0; i < 4; i++) {
+        mix_words(mix, lanes[i].state[0], lanes[i].state[1]);
+    }
+
+    return s;
+}
+
+
 void
 chat_mix_init(chat_mix_t *mix, const chat_digest_t *key)
 {
@@ -49,20 +84,24 @@ chat_mix_init(chat_mix_t *mix, const chat_digest_t *key)
 void
 chat_mix_add(chat_mix_t *mix, chat_str_t s)
 {
-    size_t        left = s.len;
     chat_mix_t    local = *mix;
-    unsigned char rest[16] = { 0 };
+    chat_str_t    left = s;
+    unsigned char rest[CHAT_MIX_BYTES] = { 0 };
 
-    for (/* void */; left >= 16; left -= 16) {
-        mix_words(&local, chat_word_at(s.data), chat_word_at(s.data + 8));
-        s.data += 16;
+    if (s.len >= CHAT_MIX_LONG) {
+        left = mix_long(&local, s);
     }
 
-    if (left != 0) {
-        memcpy(rest, s.data, left);
+    while (left.len >= CHAT_MIX_BYTES) {
+        mix_bytes(&local, left.data);
+        left = chat_str(left.data + CHAT_MIX_BYTES, left.len - CHAT_MIX_BYTES);
     }
 
-    mix_words(&local, chat_word_at(rest), chat_word_at(rest + 8));
+    if (left.len != 0) {
+        memcpy(rest, left.data, left.len);
+    }
+
+    mix_bytes(&local, rest);
     mix_words(&local, s.len, 0);
     *mix = local;
 }

@@ -387,6 +387,20 @@ list_members(const canon_t *canon, const chat_json_t *object,
 }
 
 
+static void
+write_key(chat_buf_t *out, unsigned char separator, chat_str_t key)
+{
+    unsigned char *p = chat_buf_reserve(out, key.len + 2);
+
+    if (p != NULL) {
+        p[0] = separator;
+        memcpy(p + 1, key.data, key.len);
+        p[key.len + 1] = ':';
+        out->len += key.len + 2;
+    }
+}
+
+
 /* The value of the node, and of all below it that the tree has. */
 static void
 canon_node(canon_t *canon, const chat_json_t *node)
@@ -424,9 +438,7 @@ canon_node(canon_t *canon, const chat_json_t *node)
     }
 
     for (i = 0; i < n; i++) {
-        chat_buf_puts(out, i == 0 ? "{" : ",");
-        chat_buf_add(out, raw_key(canon, members[i]));
-        chat_buf_puts(out, ":");
+        write_key(out, i == 0 ? '{' : ',', raw_key(canon, members[i]));
         canon_node(canon, members[i]);
     }
 

@@ -8,6 +8,7 @@
 #include "bytes/chat_arena.h"
 #include "bytes/chat_buf.h"
 #include "bytes/chat_digest.h"
+#include "bytes/chat_mix.h"
 #include "../buf_printf.h"
 
 #include <setjmp.h>
@@ -15,7 +16,10 @@
 #include <stdalign.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <cmocka.h>
+
+#define MIX_TEXT 1200 /* bytes of a text that is mixed */
 
 
 static void
@@ -320,6 +324,106 @@ a_list_with_others_behind_it_is_copied(void **state)
 }
 
 
+typedef struct {
+    unsigned char bytes[16];
+} mix_value_t;
+
+
+static mix_value_t
+mix_value_of(const unsigned char *text, size_t len)
+{
+    mix_value_t   value;
+    chat_mix_t    mix;
+    chat_digest_t key;
+
+    chat_digest(chat_cstr("key"), &key);
+    chat_mix_init(&mix, &key);
+    chat_mix_add(&mix, chat_str(text, len));
+    chat_mix_end(&mix, value.bytes);
+    return value;
+}
+
+
+static int
+compare_values(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(mix_value_t));
+}
+
+
+static void
+assert_all_differ(mix_value_t *values, size_t n)
+{
+    size_t i;
+
+    qsort(values, n, sizeof(*values), compare_values);
+    for (i = 1; i < n; i++) {
+        assert_true(compare_values(&values[i - 1], &values[i]) != 0);
+    }
+}
+
+
+/* In short texts and in those that are read in four places at once. */
+static void
+each_byte_of_a_mix_counts(void **state)
+{
+    size_t        i, k, n;
+    mix_value_t   values[MIX_TEXT + 1], again;
+    unsigned char text[MIX_TEXT];
+    const size_t lengths[] = { 1, 16, 17, 511, 512, 575, 576, 1023, MIX_TEXT };
+
+    for (i = 0; i < MIX_TEXT; i++) {
+        text[i] = (unsigned char) ('a' + i % 3);
+    }
+
+    for (k = 0; k < sizeof(lengths) / sizeof(lengths[0]); k++) {
+        n = lengths[k];
+        for (i = 0; i < n; i++) {
+            text[i] ^= 1;
+            values[i] = mix_value_of(text, n);
+            text[i] ^= 1;
+        }
+
+        values[n] = mix_value_of(text, n);
+        again = mix_value_of(text, n);
+        assert_memory_equal(&again, &values[n], sizeof(again));
+        assert_all_differ(values, n + 1);
+    }
+}
+
+
+static void
+the_place_of_a_byte_of_a_mix_counts(void **state)
+{
+    size_t        i;
+    mix_value_t   values[MIX_TEXT];
+    unsigned char text[MIX_TEXT] = { 0 };
+
+    for (i = 0; i < MIX_TEXT; i++) {
+        text[i] = 1;
+        values[i] = mix_value_of(text, MIX_TEXT);
+        text[i] = 0;
+    }
+
+    assert_all_differ(values, MIX_TEXT);
+}
+
+
+static void
+the_length_of_a_mix_counts(void **state)
+{
+    size_t        i;
+    mix_value_t   values[MIX_TEXT];
+    unsigned char text[MIX_TEXT] = { 0 };
+
+    for (i = 0; i < MIX_TEXT; i++) {
+        values[i] = mix_value_of(text, i);
+    }
+
+    assert_all_differ(values, MIX_TEXT);
+}
+
+
 int
 main(void)
 {
@@ -338,6 +442,9 @@ main(void)
         cmocka_unit_test(json_is_put_on_one_line),
         cmocka_unit_test(digests_are_sha256),
         cmocka_unit_test(parts_do_not_run_into_one_another),
+        cmocka_unit_test(each_byte_of_a_mix_counts),
+        cmocka_unit_test(the_place_of_a_byte_of_a_mix_counts),
+        cmocka_unit_test(the_length_of_a_mix_counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
