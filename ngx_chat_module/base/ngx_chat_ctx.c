@@ -157,14 +157,23 @@ on_timer(ngx_event_t *ev)
 
 
 void
+ngx_chat_event_set(ngx_event_t *ev, ngx_event_handler_pt handler, void *data,
+                   ngx_log_t *log)
+{
+    ev->handler = handler;
+    ev->data = data;
+    ev->log = log;
+}
+
+
+void
 ngx_chat_timer(ngx_chat_ctx_t *ctx, ngx_chat_timer_t *timer, ngx_msec_t msec,
                void (*fire)(ngx_chat_ctx_t *ctx))
 {
     ngx_chat_timer_stop(timer);
     timer->fire = fire;
-    timer->event.handler = on_timer;
-    timer->event.data = ctx;
-    timer->event.log = ctx->request->connection->log;
+    ngx_chat_event_set(&timer->event, on_timer, ctx,
+                       ctx->request->connection->log);
     ngx_add_timer(&timer->event, msec);
 }
 

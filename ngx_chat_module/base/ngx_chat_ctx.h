@@ -292,6 +292,10 @@ ngx_chat_ctx_t *ngx_chat_get_ctx(ngx_http_request_t *r);
 ngx_chat_ctx_t *ngx_chat_create_ctx(ngx_http_request_t  *r,
                                     ngx_chat_loc_conf_t *conf);
 
+/* Prepares an event; the one of a request is better an ngx_chat_timer_t. */
+void ngx_chat_event_set(ngx_event_t *ev, ngx_event_handler_pt handler,
+                        void *data, ngx_log_t *log);
+
 /*
  * Sets the timer: fire() is called with the log context of the request, and
  * posted requests run after it. It may end the request.

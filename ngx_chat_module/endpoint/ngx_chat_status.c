@@ -51,9 +51,7 @@ ngx_chat_status_init(ngx_chat_main_conf_t *mcf, ngx_cycle_t *cycle)
         return;
     }
 
-    mcf->worker.tick.handler = on_tick;
-    mcf->worker.tick.data = &mcf->worker;
-    mcf->worker.tick.log = cycle->log;
+    ngx_chat_event_set(&mcf->worker.tick, on_tick, &mcf->worker, cycle->log);
     mcf->worker.tick.cancelable = 1;
     ngx_add_timer(&mcf->worker.tick, NGX_CHAT_STATUS_TICK);
 }

@@ -398,9 +398,7 @@ create(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source)
     ngx_rbtree_insert(&worker->readers, &reader->node.node);
 
     /* not cancelable: a worker that exits serves its followers */
-    reader->timer.handler = on_tick;
-    reader->timer.data = reader;
-    reader->timer.log = ngx_cycle->log;
+    ngx_chat_event_set(&reader->timer, on_tick, reader, ngx_cycle->log);
     ngx_add_timer(&reader->timer, NGX_CHAT_READER_TICK);
 
     ask(reader);
@@ -468,9 +466,7 @@ ngx_chat_reader_join(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
     follower->reader = reader;
     ngx_memzero(&follower->cursor, sizeof(follower->cursor));
     follower->cursor.after = after;
-    follower->event.handler = on_wake;
-    follower->event.data = follower;
-    follower->event.log = ngx_cycle->log;
+    ngx_chat_event_set(&follower->event, on_wake, follower, ngx_cycle->log);
     ngx_queue_insert_tail(&reader->followers, &follower->queue);
     ngx_chat_metrics_record(reader->worker, 0, 0, 1);
     return NGX_OK;

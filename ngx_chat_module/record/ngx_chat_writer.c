@@ -577,12 +577,8 @@ create(ngx_chat_ctx_t *ctx, const chat_key_t *key)
     writer->ttl = (uint32_t) ctx->conf->record_ttl;
     writer->op.done = on_decided;
     writer->op.data = writer;
-    writer->turn.handler = on_turn;
-    writer->turn.data = writer;
-    writer->turn.log = ngx_cycle->log;
-    writer->silence.handler = on_silence;
-    writer->silence.data = writer;
-    writer->silence.log = ngx_cycle->log;
+    ngx_chat_event_set(&writer->turn, on_turn, writer, ngx_cycle->log);
+    ngx_chat_event_set(&writer->silence, on_silence, writer, ngx_cycle->log);
 
     if (ctx->indexed != NULL) {
         writer->indexed = 1;

@@ -670,9 +670,7 @@ ngx_chat_hold_init(ngx_chat_worker_t *worker, ngx_cycle_t *cycle)
                     ngx_rbtree_insert_value);
     worker->held = 0;
     ngx_memzero(&worker->watchdog, sizeof(ngx_event_t));
-    worker->watchdog.handler = on_watchdog;
-    worker->watchdog.data = worker;
-    worker->watchdog.log = cycle->log;
+    ngx_chat_event_set(&worker->watchdog, on_watchdog, worker, cycle->log);
     worker->watchdog.cancelable = 1;
     return NGX_OK;
 }

@@ -32,9 +32,7 @@ ngx_chat_store_base_init(ngx_chat_store_base_t *base, ngx_cycle_t *cycle)
     base->cleared.value = chat_cstr("1");
 
     base->end = &base->answered;
-    base->event.handler = on_answers;
-    base->event.data = base;
-    base->event.log = cycle->log;
+    ngx_chat_event_set(&base->event, on_answers, base, cycle->log);
     return NGX_OK;
 }
 

@@ -13,6 +13,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 
+#include "base/ngx_chat_ctx.h"
 #include "facts/chat_store.h"
 
 #define NGX_CHAT_WATCH_BUCKETS 1024

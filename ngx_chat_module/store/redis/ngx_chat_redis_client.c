@@ -806,10 +806,10 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
 
     ngx_queue_init(&client->cmds);
     ngx_queue_init(&client->resend);
-    ngx_chat_redis_event(&client->deadline, on_deadline, client, log);
-    ngx_chat_redis_event(&client->retry, on_retry, client, log);
-    ngx_chat_redis_event(&client->give_up, on_give_up, client, log);
-    ngx_chat_redis_event(&client->flush, ngx_chat_redis_flush, client, log);
+    ngx_chat_event_set(&client->deadline, on_deadline, client, log);
+    ngx_chat_event_set(&client->retry, on_retry, client, log);
+    ngx_chat_event_set(&client->give_up, on_give_up, client, log);
+    ngx_chat_event_set(&client->flush, ngx_chat_redis_flush, client, log);
 
     client->backoff = NGX_CHAT_REDIS_FIRST_RETRY;
     set_reconnecting(client);

@@ -660,8 +660,8 @@ ngx_chat_redis_cluster_open(ngx_chat_redis_cluster_t    *cluster,
     cluster->log = log;
     cluster->is_cluster = conf->scheme == NGX_CHAT_REDIS_CLUSTER;
     ngx_queue_init(&cluster->retry);
-    ngx_chat_redis_event(&cluster->tick, on_tick, cluster, log);
-    ngx_chat_redis_event(&cluster->retry_timer, on_retry, cluster, log);
+    ngx_chat_event_set(&cluster->tick, on_tick, cluster, log);
+    ngx_chat_event_set(&cluster->retry_timer, on_retry, cluster, log);
 
     cluster->seeds = cluster->is_cluster
                          ? ngx_min(conf->nhosts, NGX_CHAT_REDIS_MASTERS / 2)

@@ -27,16 +27,6 @@ static void connect_to(ngx_chat_redis_conn_t *conn, ngx_addr_t *addr);
 static void on_connected(ngx_event_t *ev);
 
 
-void
-ngx_chat_redis_event(ngx_event_t *ev, ngx_event_handler_pt handler, void *data,
-                     ngx_log_t *log)
-{
-    ev->handler = handler;
-    ev->data = data;
-    ev->log = log;
-}
-
-
 ngx_msec_t
 ngx_chat_redis_jitter(ngx_msec_t msec)
 {
@@ -304,8 +294,8 @@ ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn)
     const ngx_chat_redis_host_t *host = conn->host;
 
     ngx_chat_redis_conn_close(conn);
-    ngx_chat_redis_event(&conn->timer, on_timer, conn, conn->log);
-    ngx_chat_redis_event(&conn->flush, on_flush, conn, conn->log);
+    ngx_chat_event_set(&conn->timer, on_timer, conn, conn->log);
+    ngx_chat_event_set(&conn->flush, on_flush, conn, conn->log);
 
     conn->pool = ngx_create_pool(1024, conn->log);
     captured = conn->pool ? ngx_pcalloc(conn->pool, sizeof(captured_t)) : NULL;

@@ -19,6 +19,7 @@
 #include <sys/time.h>
 #include <hiredis/hiredis.h>
 
+#include "base/ngx_chat_ctx.h"
 #include "bytes/chat_buf.h"
 #include "store/redis/ngx_chat_redis_conf.h"
 
@@ -86,10 +87,6 @@ void ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn);
 /* Closes it at once; closed() follows from the event loop. */
 void ngx_chat_redis_conn_fail(ngx_chat_redis_conn_t *conn, const char *fmt,
                               ...);
-
-/* Initializes an event. */
-void ngx_chat_redis_event(ngx_event_t *ev, ngx_event_handler_pt handler,
-                          void *data, ngx_log_t *log);
 
 /* Sets a timer that does not keep an exiting worker. */
 void ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec);

@@ -583,6 +583,6 @@ ngx_chat_redis_liveness_init(ngx_chat_redis_liveness_t *liveness,
         set_prefix(shard, cluster->is_cluster ? shard_prefixes[i] : "chat:");
     }
 
-    ngx_chat_redis_event(&liveness->beat, on_beat, liveness, cluster->log);
+    ngx_chat_event_set(&liveness->beat, on_beat, liveness, cluster->log);
     ngx_chat_redis_timer(&liveness->beat, NGX_CHAT_REDIS_BEAT);
 }

@@ -232,7 +232,7 @@ ngx_chat_redis_sentinel_open(ngx_chat_redis_sentinel_t   *sentinel,
     sentinel->conn.reply = on_reply;
     sentinel->conn.closed = next_sentinel;
 
-    ngx_chat_redis_event(&sentinel->timer, query, sentinel, log);
+    ngx_chat_event_set(&sentinel->timer, query, sentinel, log);
     sentinel->backoff = NGX_CHAT_REDIS_SENTINEL_FIRST;
     sentinel->at = ngx_random() % conf->nhosts;
 }

@@ -400,8 +400,8 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     redis->notify.conn.reply = on_subscriber_reply;
     redis->notify.conn.closed = on_subscriber_closed;
     redis->notify.conn.check = on_ping;
-    ngx_chat_redis_event(&redis->notify.retry, on_subscriber_retry, redis,
-                         cycle->log);
+    ngx_chat_event_set(&redis->notify.retry, on_subscriber_retry, redis,
+                       cycle->log);
     resubscribe(redis);
     return &redis->base.store;
 }

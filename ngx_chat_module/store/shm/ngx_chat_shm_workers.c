@@ -237,9 +237,7 @@ ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
         wake_all(ctx);
     }
 
-    ctx->waking.handler = on_waking;
-    ctx->waking.data = ctx;
-    ctx->waking.log = cycle->log;
+    ngx_chat_event_set(&ctx->waking, on_waking, ctx, cycle->log);
     ctx->wakes = c->read;
     return NGX_OK;
 }
