@@ -78,7 +78,7 @@ ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_attempt_deliver(ngx_chat_ctx_t *ctx)
 {
-    size_t i, dropped = 0;
+    size_t i;
 
     if (ctx->attempt.k != 0 || !ctx->barrier.q.kept) {
         return;
@@ -88,8 +88,8 @@ ngx_chat_attempt_deliver(ngx_chat_ctx_t *ctx)
 
     if (ctx->body.rq.class == CHAT_CLASS_ITEMS) {
         /* without payloads: no body is to take them */
-        chat_gate_facts(&ctx->barrier.q, &ctx->body.rq, 0, 0,
-                        &ctx->attempt.delivered, &dropped);
+        (void) chat_gate_facts(&ctx->barrier.q, &ctx->body.rq, 0, 0,
+                               &ctx->attempt.delivered);
     }
 
     for (i = 0; i < ctx->barrier.q.nmembers; i++) {
@@ -198,7 +198,6 @@ ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx)
 {
-    size_t       dropped = 0;
     chat_facts_t facts;
 
     if (ctx->body.arena == NULL || !ctx->barrier.q.complete
@@ -208,8 +207,8 @@ ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx)
     }
 
     chat_facts_init(&facts, ctx->kept);
-    chat_gate_facts(&ctx->barrier.q, &ctx->body.rq, 1, ctx->conf->max_result,
-                    &facts, &dropped);
+    (void) chat_gate_facts(&ctx->barrier.q, &ctx->body.rq, 1,
+                           ctx->conf->max_result, &facts);
     ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
 }
 

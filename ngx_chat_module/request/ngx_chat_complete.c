@@ -282,7 +282,6 @@ static ngx_uint_t
 has_all(ngx_chat_ctx_t *ctx)
 {
     size_t       i;
-    u_char      *slash;
     chat_str_t   id;
     chat_table_t ids;
 
@@ -296,10 +295,7 @@ has_all(ngx_chat_ctx_t *ctx)
 
     for (i = 0; i < ctx->barrier.needs.nfields; i++) {
         id = ctx->barrier.needs.fields[i];
-        slash =
-            ngx_strlchr((u_char *) id.data, (u_char *) id.data + id.len, '/');
-        id.len -= (size_t) (slash + 1 - id.data);
-        id.data = slash + 1;
+        (void) chat_str_cut(&id, '/');
 
         if (chat_table_find(&ids, id) == NULL) {
             return 0;

@@ -140,7 +140,6 @@ ngx_chat_decide_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
 static ngx_int_t
 rejoin(ngx_chat_ctx_t *ctx)
 {
-    size_t       dropped = 0;
     chat_facts_t facts;
 
     if (ctx->body.arena == NULL && ngx_chat_body_parse(ctx) != NGX_OK) {
@@ -149,8 +148,8 @@ rejoin(ngx_chat_ctx_t *ctx)
 
     chat_facts_init(&facts, ctx->body.arena);
     chat_facts_since(&facts, ctx->barrier.since);
-    chat_gate_facts(&ctx->barrier.q, &ctx->body.rq, 1, ctx->conf->max_result,
-                    &facts, &dropped);
+    (void) chat_gate_facts(&ctx->barrier.q, &ctx->body.rq, 1,
+                           ctx->conf->max_result, &facts);
     chat_gate_rejoin(&ctx->barrier.q, ctx->barrier.known, ctx->barrier.nknown,
                      &facts);
 
@@ -333,15 +332,14 @@ on_regenerated(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts,
 static void
 first_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
 {
-    size_t dropped = 0;
+    size_t dropped;
     chat_class_e class = ctx->body.rq.class;
     chat_question_t *q = &ctx->barrier.q;
 
     chat_facts_init(facts, ctx->body.arena);
     chat_facts_since(facts, ngx_chat_now());
-    chat_gate_facts(q, &ctx->body.rq, 0, ctx->conf->max_result, facts,
-                    &dropped);
-
+    dropped =
+        chat_gate_facts(q, &ctx->body.rq, 0, ctx->conf->max_result, facts);
     if (dropped != 0) {
         ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_OVERSIZED, dropped);
         ngx_log_error(

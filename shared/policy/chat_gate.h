@@ -197,11 +197,10 @@ chat_rc_e chat_gate_question(const chat_dialect_t *dialect,
  * Appends what the request brings: its calls, results and approvals.
  * payloads: 1 to give payloads with the results even though the body is
  * complete. Payloads above max_result are left out, the reason of an approval
- * too; *dropped counts them.
+ * too: returns how many.
  */
-void chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
-                     int payloads, size_t max_result, chat_facts_t *facts,
-                     size_t *dropped);
+size_t chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
+                       int payloads, size_t max_result, chat_facts_t *facts);
 
 /* Attempt k as this request's; nothing is said of its answer. */
 chat_attempt_t chat_gate_attempt(const chat_question_t *q, uint32_t k);

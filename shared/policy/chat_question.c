@@ -329,57 +329,56 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
 }
 
 
-static void
+/* Returns how many payloads are left out. */
+static size_t
 chat_gate_fact(const chat_call_t *call, int payloads, size_t max_result,
-               chat_facts_t *facts, size_t *dropped)
+               chat_facts_t *facts)
 {
+    size_t            dropped = 0;
     chat_str_t        reason = call->reason;
     const chat_str_t *payload = NULL;
 
     if (chat_approval_is_decided(call->approval)) {
         if (reason.len > max_result) {
             reason.len = 0;
-            (*dropped)++;
+            dropped++;
         }
 
         chat_facts_approval(facts, call->id, call->approval, reason);
     }
 
     if (!chat_outcome_is_final(call->outcome)) {
-        return;
+        return dropped;
     }
 
     if (payloads && call->payload.len <= max_result) {
         payload = &call->payload;
-
-    } else if (payloads) {
-        (*dropped)++;
     }
 
     chat_facts_result(facts, call->id, call->outcome, chat_call_digest(call),
                       chat_call_fingerprint(call), payload);
+    return dropped + (payloads && payload == NULL);
 }
 
 
-void
+size_t
 chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
-                int payloads, size_t max_result, chat_facts_t *facts,
-                size_t *dropped)
+                int payloads, size_t max_result, chat_facts_t *facts)
 {
-    size_t             i;
+    size_t             i, dropped = 0;
     uint32_t           position = 0;
     chat_occurrence_t *occurrences;
     const chat_call_t *call;
     const chat_step_t *step = chat_gate_step(rq);
 
     if (step == NULL) {
-        return;
+        return 0;
     }
 
     occurrences = chat_gate_occurrences(rq, step, facts->arena);
     if (occurrences == NULL) {
         facts->failed = 1;
-        return;
+        return 0;
     }
 
     for (i = 0; i < step->count; i++) {
@@ -393,10 +392,12 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
                             chat_call_fingerprint(call));
         }
 
-        chat_gate_fact(call,
-                       payloads || !q->complete || occurrences[i].needs_result,
-                       max_result, facts, dropped);
+        dropped += chat_gate_fact(
+            call, payloads || !q->complete || occurrences[i].needs_result,
+            max_result, facts);
     }
+
+    return dropped;
 }
 
 

@@ -83,7 +83,7 @@ fuzz_is_ambiguous(const body_t *body, const chat_call_t *call)
 static void
 fuzz_gate(body_t *body)
 {
-    size_t          i, dropped = 0;
+    size_t          i, dropped;
     chat_facts_t    facts;
     chat_batch_t    batch;
     chat_question_t q;
@@ -105,7 +105,7 @@ fuzz_gate(body_t *body)
     q.worker = chat_cstr("w");
     q.request = chat_cstr("1");
     chat_facts_init(&facts, body->arena);
-    chat_gate_facts(&q, &body->rq, 1, 1 << 20, &facts, &dropped);
+    dropped = chat_gate_facts(&q, &body->rq, 1, 1 << 20, &facts);
     NEED(!facts.failed && dropped == 0);
     NEED(chat_batch_read(facts.items, facts.count, body->arena, &batch)
          == CHAT_OK);

@@ -225,11 +225,11 @@ asker_end(asker_t *a)
 static inline int
 asker_join(asker_t *a)
 {
-    size_t       dropped = 0;
+    size_t       dropped;
     chat_facts_t facts;
 
     chat_facts_init(&facts, a->arena);
-    chat_gate_facts(&a->q, &a->rq, 0, 1024, &facts, &dropped);
+    dropped = chat_gate_facts(&a->q, &a->rq, 0, 1024, &facts);
     assert_int_equal(dropped, 0);
 
     if (a->q.complete) {
@@ -360,14 +360,13 @@ asker_void(asker_t *a)
 static inline int
 asker_tell(asker_t *a)
 {
-    size_t       dropped = 0;
     chat_facts_t facts;
 
     chat_facts_init(&facts, a->arena);
     chat_facts_add(&facts, "partial", chat_cstr("1"));
 
     if (a->q.complete && !a->q.chained) {
-        chat_gate_facts(&a->q, &a->rq, 1, 1024, &facts, &dropped);
+        (void) chat_gate_facts(&a->q, &a->rq, 1, 1024, &facts);
     }
 
     return store_join(&facts);
@@ -407,11 +406,10 @@ asker_watch(asker_t *a)
 static inline int
 asker_rejoin(asker_t *a)
 {
-    size_t       dropped = 0;
     chat_facts_t facts;
 
     chat_facts_init(&facts, a->arena);
-    chat_gate_facts(&a->q, &a->rq, 1, 1024, &facts, &dropped);
+    (void) chat_gate_facts(&a->q, &a->rq, 1, 1024, &facts);
     chat_gate_rejoin(&a->q, a->known, a->nknown, &facts);
     return store_join(&facts) + asker_watch(a);
 }
@@ -421,11 +419,10 @@ asker_rejoin(asker_t *a)
 static inline int
 asker_reclaim(asker_t *a, uint32_t k)
 {
-    size_t       dropped = 0;
     chat_facts_t facts;
 
     chat_facts_init(&facts, a->arena);
-    chat_gate_facts(&a->q, &a->rq, 1, 1024, &facts, &dropped);
+    (void) chat_gate_facts(&a->q, &a->rq, 1, 1024, &facts);
     chat_gate_claim(&a->q, k, &facts);
     return store_join(&facts);
 }
@@ -450,13 +447,12 @@ asker_answer(asker_t *a, uint32_t k, uint32_t status)
 static inline int
 asker_finish(asker_t *a, uint32_t k, chat_end_e end)
 {
-    size_t       dropped = 0;
     chat_facts_t facts;
 
     chat_facts_init(&facts, a->arena);
     chat_facts_end(&facts, k, a->q.worker, a->q.request, end);
     if (end != CHAT_END_FINISHED && a->q.complete && !a->q.chained) {
-        chat_gate_facts(&a->q, &a->rq, 1, 1024, &facts, &dropped);
+        (void) chat_gate_facts(&a->q, &a->rq, 1, 1024, &facts);
     }
 
     return store_join(&facts);

@@ -336,7 +336,7 @@ bounds_of_a_question(void **state)
 static void
 results_past_their_bound_are_not_kept(void **state)
 {
-    size_t       i, dropped = 0;
+    size_t       i, dropped;
     asker_t      a;
     chat_facts_t facts;
 
@@ -347,9 +347,9 @@ results_past_their_bound_are_not_kept(void **state)
     asker_open(&a, &chat_dialect_anthropic, 'A');
 
     chat_facts_init(&facts, a.arena);
-    chat_gate_facts(&a.q, &a.rq, 0, 8, &facts, &dropped);
+    dropped = chat_gate_facts(&a.q, &a.rq, 0, 8, &facts);
     assert_int_equal(dropped, 0);
-    chat_gate_facts(&a.q, &a.rq, 0, 7, &facts, &dropped);
+    dropped = chat_gate_facts(&a.q, &a.rq, 0, 7, &facts);
     assert_int_equal(dropped, 1);
     assert_int_equal(facts.count, 6);
 
@@ -375,9 +375,8 @@ a_long_reason_is_left_out(void **state)
         a.rq.calls[0].reason = chat_cstr("\"a b c\"");
         asker_open(&a, &chat_dialect_ai_sdk, 'A');
 
-        dropped = 0;
         chat_facts_init(&facts, a.arena);
-        chat_gate_facts(&a.q, &a.rq, 0, size - 1, &facts, &dropped);
+        dropped = chat_gate_facts(&a.q, &a.rq, 0, size - 1, &facts);
         assert_int_equal(dropped, size == 7);
         assert_int_equal(facts.count, 3);
 
