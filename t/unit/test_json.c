@@ -626,22 +626,27 @@ static const char *const pieces[] = {
 };
 
 
-/* Strings of many escapes, which begin anywhere in a block of 16 bytes. */
+/*
+ * Strings of many escapes or few, which begin anywhere in a block of 16 or 32
+ * bytes.
+ */
 static void
 strings_end_alike_without_sse2(void **state)
 {
-    size_t               i, len;
+    size_t               i, len, size, plain;
     unsigned             has, portable_has;
-    unsigned char        text[80], *copy;
+    unsigned char        text[160], *copy;
     const unsigned char *end, *portable_end;
 
     static const unsigned char bytes[] = "\\\\\\\"/bnuf0aaaaaa\xc3\xa9\x1f";
 
     for (i = 0; i < MUTANTS; i++) {
-        for (len = 0; len < number_below(sizeof(text)); len++) {
+        plain = number_below(12) + 1;
+        size = number_below(sizeof(text));
+        for (len = 0; len < size; len++) {
             text[len] =
                 bytes[number_below(number_below(4) ? 5 : sizeof(bytes) - 1)];
-            text[len] = number_below(3) ? text[len] : 'a';
+            text[len] = number_below(plain) ? 'a' : text[len];
         }
 
         copy = malloc(len + (len == 0));
