@@ -447,8 +447,6 @@ parse(chat_stream_t *stream, const chat_frame_t *frame)
     chat_json_doc_t       doc;
     const chat_dialect_t *dialect = stream->conf.dialect;
 
-    stream->info.frames++;
-
     if (!frame->has_data) {
         return route(stream, &parsed);
     }
@@ -472,7 +470,6 @@ parse(chat_stream_t *stream, const chat_frame_t *frame)
     /* an empty data: may begin any stream */
     if (rc == CHAT_OK && parsed.events.count != 0 && frame->data.len != 0) {
         stream->decided = 1;
-        stream->info.confirmed = 1;
     }
 
     if (rc == CHAT_OK && stream->decided) {
@@ -491,7 +488,6 @@ pass_oversized(chat_stream_t *stream, const chat_frame_t *frame)
 
     if (!stream->oversized) {
         stream->oversized = 1;
-        stream->info.frames++;
         stream->info.oversized++;
     }
 
@@ -635,7 +631,6 @@ take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
         return CHAT_DECLINED;
     }
 
-    stream->info.frames += (uint32_t) frames;
     stream->info.content += (uint32_t) frames;
     stream->oversized = 0;
     frame->raw = bytes;
@@ -720,7 +715,6 @@ chat_stream_push(chat_stream_t *stream, chat_str_t input,
                  const chat_piece_t **pieces, size_t *n)
 {
     chat_output_begin(&stream->output);
-    stream->info.bytes_in += input.len;
 
     if (stream->over || stream->info.foreign) {
         pass(stream, input, 1);

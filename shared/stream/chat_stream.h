@@ -60,16 +60,13 @@ typedef struct {
 } chat_stream_facts_t;
 
 typedef struct {
-    int         confirmed; /* a frame of the dialect was seen */
-    int         foreign;   /* the first frame was none, or there was no memory
+    int         foreign; /* the first frame was none, or there was no memory
                               to read one: all passes */
-    chat_end_e  end;       /* NONE while it runs */
-    const char *reason;    /* of an interruption; else NULL */
-    chat_str_t  id;        /* of the turn: message or response id */
-    uint64_t    bytes_in;
+    chat_end_e  end;     /* NONE while it runs */
+    const char *reason;  /* of an interruption; else NULL */
+    chat_str_t  id;      /* of the turn: message or response id */
     uint64_t    bytes_out;
-    uint32_t    frames;
-    uint32_t    content;   /* of those, more than signs of life */
+    uint32_t    content;   /* frames that are more than signs of life */
     uint32_t    oversized; /* frames past max_event */
     uint32_t    calls;     /* of the last step that opened any */
     uint32_t    settled;   /* of those */

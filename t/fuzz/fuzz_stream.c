@@ -372,7 +372,6 @@ run_once(const chat_stream_conf_t *conf, chat_str_t text, unsigned seed,
 
     run->info = *chat_stream_info(stream);
     run->count = *chat_stream_count(stream);
-    NEED(run->info.bytes_in == text.len);
     NEED(run->info.bytes_out == run->out.len);
     chat_stream_destroy(stream);
 }
@@ -397,7 +396,6 @@ same(const run_t *a, const run_t *b)
 {
     NEED(chat_str_eq(chat_buf_str(&a->out), chat_buf_str(&b->out)));
     NEED(a->info.end == b->info.end);
-    NEED(a->info.frames == b->info.frames);
     NEED(a->info.calls == b->info.calls);
     NEED(a->info.settled == b->info.settled);
     NEED(a->info.overflows == b->info.overflows);

@@ -246,7 +246,6 @@ stream_once(stream_t *s, const char *text, size_t len, size_t step, size_t cut,
     run->info.id = chat_str(NULL, 0);
     chat_buf_add(&run->out, chat_str("", 1));
     assert_int_equal(run->info.bytes_out, run->out.len - 1);
-    assert_int_equal(run->info.bytes_in, len);
     chat_stream_destroy(stream);
     qsort(run->facts, run->nfacts, sizeof(char *), stream_compare);
 }
@@ -271,7 +270,6 @@ stream_same(const stream_run_t *a, const stream_run_t *b)
 
     assert_string_equal((char *) a->out.data, (char *) b->out.data);
     assert_int_equal(a->info.end, b->info.end);
-    assert_int_equal(a->info.frames, b->info.frames);
     assert_int_equal(a->info.overflows, b->info.overflows);
     assert_int_equal(a->info.oversized, b->info.oversized);
     assert_memory_equal(&a->count, &b->count, sizeof(a->count));

@@ -358,7 +358,6 @@ a_foreign_stream_is_left_alone(void **state)
     stream_begin(&s, "ai_sdk", NULL);
     stream_expect(&s, text, text);
     assert_true(s.info.foreign);
-    assert_false(s.info.confirmed);
     assert_int_equal(s.info.end, CHAT_END_NONE);
     stream_end(&s);
 }
