@@ -18,6 +18,8 @@
 
 #include "bytes/chat_table.h"
 
+#define NGX_CHAT_KEPT_MEMORY (2 * 1024 * 1024) /* of the heap, if it is free */
+
 
 static ngx_int_t ngx_chat_postconfiguration(ngx_conf_t *cf);
 static ngx_int_t ngx_chat_init_module(ngx_cycle_t *cycle);
@@ -255,6 +257,20 @@ ngx_chat_most_facts(const ngx_chat_main_conf_t *mcf)
 }
 
 
+/*
+ * glibc returns free memory at the end of the heap to the system when it is
+ * more than 128 KB, and each request would get its pages anew; but once a
+ * larger block has been freed, it keeps twice that size.
+ */
+static void
+keep_free_memory(void)
+{
+    void *volatile block = malloc(NGX_CHAT_KEPT_MEMORY / 2);
+
+    free(block);
+}
+
+
 static ngx_int_t
 ngx_chat_init_process(ngx_cycle_t *cycle)
 {
@@ -280,6 +296,7 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
     }
 
     chat_table_seed(seed);
+    keep_free_memory();
 
     worker = &mcf->worker;
     ngx_chat_metrics_join(worker->metrics, cycle->log);
