@@ -138,7 +138,7 @@ function growing(samples, keys) {
 /*
  * When all has expired the store is as small as at the beginning. A request
  * frees a few expired batches of shared memory, so one client plays on until
- * then.
+ * then, slowly: what it has played for a minute is in the store.
  */
 async function emptied(it, [{ store }]) {
   await pause(70000);
@@ -146,6 +146,7 @@ async function emptied(it, [{ store }]) {
   let left;
   do {
     await play(it);
+    await pause(400);
     left = await storeKb(it);
   } while (left > store + 2048 && Date.now() < end);
   console.log(`store: ${left.toFixed()} kB at last`);
