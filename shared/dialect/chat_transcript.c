@@ -658,6 +658,8 @@ chat_transcript_digest(const chat_transcript_form_t *form,
     }
 
     transcript.doc.arena = arena;
+    /* as much as it mostly needs, so that it does not grow step by step */
+    (void) chat_buf_reserve(&transcript.text, 2 * CHAT_TRANSCRIPT_TEXT);
     chat_mix_init(&transcript.mix, key);
     list = chat_json_get(&transcript.doc, doc->root, form->list);
     list = list ? list : chat_json_get(&transcript.doc, doc->root, "message");

@@ -469,6 +469,11 @@ chat_json_digest(chat_json_doc_t *doc, const chat_json_t *node,
     chat_rc_e  rc;
     chat_buf_t buf = { 0 };
 
+    if (node != NULL && node->type == CHAT_JSON_STRING && !node->varied) {
+        chat_digest(chat_json_raw(doc, node), out); /* it is its own form */
+        return CHAT_OK;
+    }
+
     chat_json_canon(doc, node, &buf);
 
     rc = buf.failed ? CHAT_ERROR : CHAT_OK;

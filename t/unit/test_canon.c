@@ -295,6 +295,13 @@ a_digest_is_of_the_value(void **state)
     a = digest("{\"a\":[null],\"b\":\"A\"}");
     chat_digest(chat_cstr("{\"a\":[null],\"b\":\"A\"}"), &b);
     assert_true(chat_digest_eq(&a, &b));
+
+    a = digest(" \"a\\u0041\\/\\n\" ");
+    b = digest("\"aA/\\n\"");
+    assert_true(chat_digest_eq(&a, &b));
+
+    chat_digest(chat_cstr("\"aA/\\n\""), &b);
+    assert_true(chat_digest_eq(&a, &b));
 }
 
 
