@@ -113,7 +113,6 @@ ngx_chat_metrics_create(ngx_conf_t *cf, void *tag)
         return NULL;
     }
 
-    metrics->zone = zone;
     zone->init = init_zone;
     zone->data = metrics;
     return metrics;

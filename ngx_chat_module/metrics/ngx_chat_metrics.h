@@ -53,7 +53,6 @@ typedef struct ngx_chat_metrics_zone_s {
 
 /* The zone in a worker. */
 typedef struct ngx_chat_metrics_s {
-    ngx_shm_zone_t          *zone;
     ngx_slab_pool_t         *shpool;
     ngx_chat_metrics_zone_t *sh;
     ngx_int_t                number; /* of its slot; -1: it has none */

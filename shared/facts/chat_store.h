@@ -62,8 +62,7 @@ typedef enum {
 } chat_store_state_e;
 
 struct chat_store_s {
-    const char *name;
-    chat_str_t  worker; /* this worker's incarnation: no spaces, no slashes */
+    chat_str_t worker; /* this worker's incarnation: no spaces, no slashes */
 
     /*
      * Each change to UP and to UNAVAILABLE notifies every watch. Facts joined

@@ -24,8 +24,6 @@ law_it_is_ready(ngx_chat_law_t *law, ngx_uint_t step)
     }
 
     ngx_chat_law_check(law, store->state == CHAT_STORE_UP, "it is not up");
-    ngx_chat_law_check(law, store->name != NULL && store->name[0] != '\0',
-                       "it has no name");
     ngx_chat_law_check(law, store->worker.len > 0, "the worker has no name");
 
     for (i = 0; i < store->worker.len; i++) {

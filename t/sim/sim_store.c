@@ -557,7 +557,6 @@ sim_store_open(sim_worker_t *worker)
 {
     chat_store_t *store = &worker->base.store;
 
-    store->name = sim.redis ? "redis" : "shm";
     store->worker = chat_cstr(worker->name);
     store->most_facts = CHAT_STORE_FACTS;
     store->state = CHAT_STORE_UP;

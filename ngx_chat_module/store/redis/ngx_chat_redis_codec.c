@@ -829,7 +829,6 @@ ngx_chat_redis_init_store(ngx_chat_store_redis_t *redis)
         (void) ngx_hex_dump((u_char *) redis->sha[i], digest, sizeof(digest));
     }
 
-    store->name = "redis";
     store->state = CHAT_STORE_RECONNECTING;
     store->most_facts = CHAT_STORE_FACTS;
     store->join = redis_join;

@@ -337,7 +337,6 @@ ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
     ngx_memcpy(shm->worker, slot->name, slot->len);
 
     store = &shm->base.store;
-    store->name = "shm";
     store->worker = chat_str(shm->worker, slot->len);
     store->state = CHAT_STORE_UP;
     store->most_facts = CHAT_STORE_FACTS;
