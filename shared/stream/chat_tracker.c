@@ -532,7 +532,8 @@ on_earlier_result(chat_tracker_t *track, const chat_event_t *event)
         && chat_batch_key(&track->conf->scope, &rq->steps[call->step], &key)
                == CHAT_OK)
     {
-        put_result(track, facts_of(track, &key, 1), event, &call->fingerprint);
+        put_result(track, facts_of(track, &key, 1), event,
+                   chat_call_fingerprint(call));
     }
 }
 
