@@ -20,7 +20,7 @@
 
 #define SIZE (4 << 20)
 #define CALLS CHAT_CALLS_MAX /* of a step, as many as readers take */
-#define TIMES 5              /* as long as the harmless body */
+#define TIMES 8              /* as long as the harmless body */
 #define TRIES 12
 
 static chat_buf_t text;
