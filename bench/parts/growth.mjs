@@ -178,7 +178,7 @@ const plots = {
       5) },
 };
 
-export default { title: 'Growth', async run(bench) {
+export default { title: 'Growth', oneCpu: true, async run(bench) {
   const upstream = await provider(bench);
   stream('small', frames('openai_chat', 'text', 2).events);
   const rows = [];
