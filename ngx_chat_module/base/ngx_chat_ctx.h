@@ -39,7 +39,7 @@ typedef enum {
     NGX_CHAT_EVENT_PAYLOADS,   /* they were fetched; payloads.rc */
     NGX_CHAT_EVENT_HEAD,       /* the recording that it follows has begun */
     NGX_CHAT_EVENT_UNRECORDED, /* there is no recording to follow */
-    NGX_CHAT_EVENT_TIMEOUT,    /* its hold has reached its bound */
+    NGX_CHAT_EVENT_TIMEOUT,    /* its wait has reached its bound */
     NGX_CHAT_EVENT_INDEXED,    /* its stream is indexed, or cannot be */
     NGX_CHAT_EVENT_ANSWER,     /* the answer's header: response.status */
     NGX_CHAT_EVENT_STREAM,     /* the stream has facts for the store */
@@ -179,7 +179,8 @@ typedef struct {
     ngx_queue_t      queue; /* among the worker's */
     ngx_chat_timer_t timer;
     ngx_msec_t       started;
-    ngx_msec_t       bound;  /* when the hold ends; 0: no bound */
+    ngx_msec_t       bound;  /* when the wait ends; 0: no bound */
+    uint32_t         k;      /* the attempt that it waits for; 0: none */
     ngx_msec_t       total;  /* of a wait that is over */
     ngx_queue_t      tenant; /* among its tenant's, while counted */
     size_t           weight; /* bytes that count as held */

@@ -145,6 +145,10 @@ ngx_chat_headers_note(ngx_table_elt_t *h, ngx_chat_headers_t *out,
     if (h->key.len >= 7
         && ngx_strncasecmp(h->key.data, (u_char *) "x-chat-", 7) == 0)
     {
+        if (ngx_chat_headers_named(h, NGX_CHAT_HEADERS_ATTEMPT)) {
+            out->relayed = ngx_chat_str(&h->value);
+        }
+
         h->value.len = blank ? 0 : h->value.len;
 
     } else if (ngx_chat_headers_named(h, "content-encoding")) {
@@ -186,6 +190,29 @@ ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
     while ((h = ngx_chat_headers_next(&walk)) != NULL) {
         ngx_chat_headers_note(h, out, blank);
     }
+}
+
+
+void
+ngx_chat_headers_name_attempt(ngx_http_request_t *r, ngx_str_t value)
+{
+    static char      name[] = NGX_CHAT_HEADERS_ATTEMPT;
+    ngx_list_t      *headers = &r->headers_in.headers;
+    ngx_table_elt_t *h = ngx_chat_headers_find(headers, name);
+
+    if (h == NULL) {
+        h = ngx_list_push(headers);
+        if (h == NULL) {
+            return;
+        }
+
+        ngx_memzero(h, sizeof(*h));
+        ngx_str_set(&h->key, NGX_CHAT_HEADERS_ATTEMPT);
+        h->lowcase_key = h->key.data;
+        h->hash = ngx_hash_key(h->key.data, h->key.len);
+    }
+
+    h->value = value;
 }
 
 

@@ -14,6 +14,12 @@
 
 #include "bytes/chat_str.h"
 
+/*
+ * A request that goes upstream with a claim has the claim's name in this
+ * header. Where it passes another location, it is recognised by that.
+ */
+#define NGX_CHAT_HEADERS_ATTEMPT "x-chat-attempt"
+
 /* What the headers of a request say. */
 typedef struct {
     ngx_uint_t json;          /* the content type is JSON */
@@ -22,6 +28,7 @@ typedef struct {
     ngx_uint_t retry;         /* tries of its client library before this one */
     u_char     retry_key[16]; /* of Idempotency-Key; zero: none */
     chat_str_t origin;        /* of the page that sends it; data NULL: none */
+    chat_str_t relayed;       /* NGX_CHAT_HEADERS_ATTEMPT, as it came */
 } ngx_chat_headers_t;
 
 /* A walk over the headers of a list, which begins with its first part. */
@@ -50,6 +57,12 @@ ngx_uint_t ngx_chat_headers_counts(ngx_list_t            *headers,
 /* Reads all request headers; blank: empties those that the module sets. */
 void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
                            ngx_uint_t blank);
+
+/*
+ * Sets NGX_CHAT_HEADERS_ATTEMPT of the request that goes upstream. The value
+ * must live as long as the request. Without memory there is none.
+ */
+void ngx_chat_headers_name_attempt(ngx_http_request_t *r, ngx_str_t value);
 
 /* The answer's Retry-After in seconds, at most CHAT_AFTER_MAX; 0: none. */
 uint32_t ngx_chat_headers_after(ngx_http_request_t *r);

@@ -89,6 +89,36 @@ ngx_chat_nginx_upstream_yield(ngx_connection_t *c)
 }
 
 
+ngx_msec_t
+ngx_chat_nginx_upstream_longest(ngx_http_request_t *r)
+{
+    size_t                    n;
+    ngx_msec_t                sum, any = 0, own = 0;
+    ngx_uint_t                i;
+    ngx_module_t             *module;
+    ngx_http_upstream_conf_t *conf;
+    static const char        *names[] = { "ngx_http_proxy_module",
+                                          "ngx_http_grpc_module",
+                                          "ngx_http_fastcgi_module",
+                                          "ngx_http_uwsgi_module",
+                                          "ngx_http_scgi_module" };
+
+    for (i = 0; (module = ngx_cycle->modules[i]) != NULL; i++) {
+        for (n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+            if (ngx_strcmp(module->name, names[n]) == 0) {
+                conf = r->loc_conf[module->ctx_index];
+                sum = conf->connect_timeout + conf->send_timeout
+                      + conf->read_timeout;
+                any = ngx_max(any, sum);
+                own = conf->upstream != NULL ? sum : own;
+            }
+        }
+    }
+
+    return own != 0 ? own : any;
+}
+
+
 ngx_uint_t
 ngx_chat_nginx_client_is_gone(ngx_http_request_t *r)
 {

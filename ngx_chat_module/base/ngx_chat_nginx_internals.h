@@ -47,6 +47,15 @@ void ngx_chat_nginx_upstream_time_out(ngx_http_request_t *r);
 void ngx_chat_nginx_upstream_yield(ngx_connection_t *c);
 
 /*
+ * How long an upstream of the request's location may take until its answer
+ * begins, ms: its timeouts to connect, send and read together; of several
+ * tries only the first. The configurations of all modules with a ..._pass
+ * directive begin with an ngx_http_upstream_conf_t. Where the directive has
+ * variables, its module is not known: it is the longest of all.
+ */
+ngx_msec_t ngx_chat_nginx_upstream_longest(ngx_http_request_t *r);
+
+/*
  * 1 if the client has gone, as ngx_http_upstream_check_broken_connection()
  * finds it, which would end the request.
  */

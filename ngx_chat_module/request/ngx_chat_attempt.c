@@ -62,6 +62,26 @@ ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k)
 }
 
 
+/* The location that receives the upstream request may have chat, too. */
+static void
+name_attempt(ngx_chat_ctx_t *ctx)
+{
+    u_char                *p;
+    ngx_str_t              value;
+    const chat_question_t *q = &ctx->barrier.q;
+
+    value.len = q->worker.len + 1 + q->request.len;
+    value.data = ngx_pnalloc(ctx->request->pool, value.len);
+
+    if (value.data != NULL && !ctx->conf->dry_run) {
+        p = ngx_cpymem(value.data, q->worker.data, q->worker.len);
+        *p++ = '/';
+        ngx_memcpy(p, q->request.data, q->request.len);
+        ngx_chat_headers_name_attempt(ctx->request, value);
+    }
+}
+
+
 void
 ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx)
 {
@@ -71,6 +91,7 @@ ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx)
     if (ctx->attempt.k != 0 && !ctx->attempt.live) {
         ctx->attempt.live = 1;
         ngx_queue_insert_tail(&ctx->worker->attempts, &ctx->attempt.queue);
+        name_attempt(ctx);
     }
 }
 

@@ -299,6 +299,7 @@ question(ngx_chat_ctx_t *ctx)
     end = ngx_sprintf(ctx->barrier.id, "%ui", ctx->worker->serial++);
     q->request = chat_str(ctx->barrier.id, (size_t) (end - ctx->barrier.id));
     q->worker = ctx->worker->store->worker;
+    q->relayed = ctx->headers.relayed;
     q->now = ngx_chat_now();
     q->retry = (unsigned) ctx->headers.retry;
     ngx_memcpy(q->retry_key, ctx->headers.retry_key, 16);

@@ -16,6 +16,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "base/ngx_chat_nginx_internals.h"
 #include "base/ngx_chat_share.h"
 #include "metrics/ngx_chat_metrics.h"
 #include "record/ngx_chat_index.h"
@@ -530,10 +531,12 @@ on_write(ngx_http_request_t *r)
 
 
 void
-ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
+ngx_chat_hold(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
     ngx_uint_t          first = !ctx->wait.held;
+    ngx_uint_t          bounded = (ngx_uint_t) ctx->act.bounded;
+    uint32_t            k = bounded ? 0 : ctx->barrier.decision.k;
 
     ctx->state = NGX_CHAT_WAITING;
     ctx->reason = bounded ? ctx->act.reason : CHAT_REASON_HELD_SIBLING;
@@ -548,12 +551,16 @@ ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
     if (ctx->wait.yields) {
         /* another request has displaced it: its bound stays */
 
-    } else if (!bounded) {
+    } else if (ctx->act.action == CHAT_ACT_FOLLOW) {
         ctx->wait.bound = 0;
 
-    } else if (first || ctx->wait.bound == 0) {
-        shorten(ctx, hold_bound(ctx));
+    } else if (first || ctx->wait.bound == 0 || ctx->wait.k != k) {
+        ctx->wait.bound = 0;
+        shorten(ctx, bounded ? hold_bound(ctx)
+                             : ngx_chat_nginx_upstream_longest(r));
     }
+
+    ctx->wait.k = k;
 
     if (ngx_exiting) {
         shorten(ctx, exit_bound());
@@ -564,7 +571,7 @@ ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
     }
 
     ngx_log_debug2(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
-                   "chat hold: %s, ends in %M ms (0: with the attempt)",
+                   "chat hold: %s, ends in %M ms (0: with the answer)",
                    chat_reasons[ctx->reason].word,
                    ctx->wait.bound ? ctx->wait.bound - ngx_current_msec : 0);
 }

@@ -416,7 +416,7 @@ wait_for_change(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    ngx_chat_hold(ctx, (ngx_uint_t) ctx->act.bounded);
+    ngx_chat_hold(ctx);
 
     if (ctx->barrier.again && ctx->state == NGX_CHAT_WAITING) {
         ngx_chat_watch_look(ctx);
@@ -490,7 +490,7 @@ perform(ngx_chat_ctx_t *ctx)
              || ctx->worker->held < (ngx_uint_t) ctx->conf->max_held)
             && ngx_chat_follow(ctx, (ngx_uint_t) ctx->act.late) == NGX_OK)
         {
-            ngx_chat_hold(ctx, 0);
+            ngx_chat_hold(ctx);
             ngx_chat_follow_look(ctx);
         } else {
             step(ctx, NGX_CHAT_EVENT_UNRECORDED);
@@ -547,7 +547,9 @@ step(ngx_chat_ctx_t *ctx, ngx_chat_event_e event)
 
     case NGX_CHAT_EVENT_TIMEOUT:
         ctx->act.action = CHAT_ACT_REPLY;
-        ctx->act.reply = chat_gate_incomplete(ctx->dialect);
+        ctx->act.reply = ctx->wait.k != 0 && !ctx->wait.yields && !ngx_exiting
+                             ? CHAT_REPLY_INTERRUPTED
+                             : chat_gate_incomplete(ctx->dialect);
         ctx->act.reason = ctx->wait.yields ? ctx->wait.yields
                           : ngx_exiting    ? CHAT_REASON_BOUNCED_EXITING
                                            : CHAT_REASON_BOUNCED_INCOMPLETE;

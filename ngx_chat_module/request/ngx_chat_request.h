@@ -143,8 +143,12 @@ chat_rc_e ngx_chat_keep_facts(chat_facts_t *kept, const chat_fact_t *facts,
 
 ngx_int_t ngx_chat_hold_init(ngx_chat_worker_t *worker, ngx_cycle_t *cycle);
 
-/* Begins or continues to wait. bounded: a hold, not a sibling. */
-void ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded);
+/*
+ * Begins or continues to wait, as ctx->act says: a hold, for the outcome of an
+ * attempt, or, as long as that takes, for its recorded answer. Each of the
+ * first two has a bound of its own.
+ */
+void ngx_chat_hold(ngx_chat_ctx_t *ctx);
 
 /* The wait is over (also where there was none). */
 void ngx_chat_hold_end(ngx_chat_ctx_t *ctx);

@@ -317,6 +317,12 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
         return CHAT_GATE_GO;
     }
 
+    if (chat_gate_is_relayed(look->q, last)) {
+        /* it would wait for itself */
+        out->twin = 0;
+        return CHAT_GATE_PASS;
+    }
+
     if (last->end != CHAT_END_NONE && last->end != CHAT_END_FINISHED) {
         if (last->k <= look->q->ended_k) {
             return chat_gate_next(look, out);

@@ -60,6 +60,8 @@ typedef struct {
     unsigned char retry_key[16]; /* of Idempotency-Key; zero: none */
     chat_str_t    worker;        /* of the request, for claims */
     chat_str_t    request;
+    chat_str_t    relayed; /* <worker>/<request> of the claim that has sent
+                              this request, as its header says; or empty */
     uint32_t      voided; /* own claim that it gave up last, set by the caller;
                              facts may have been read before that */
     uint64_t      now;    /* ms since the epoch, set by the caller before
@@ -275,6 +277,13 @@ int chat_gate_may_follow(const chat_question_t *q, const chat_batch_t *batch,
 
 /* 1 if the attempt is this request's. */
 int chat_gate_is_own(const chat_question_t *q, const chat_attempt_t *attempt);
+
+/*
+ * 1 if the attempt's own request comes again, as q->relayed says: through
+ * another location, to which its upstream request went.
+ */
+int chat_gate_is_relayed(const chat_question_t *q,
+                         const chat_attempt_t  *attempt);
 
 /*
  * 1 if the store has lost facts of a batch that this request's worker watches:

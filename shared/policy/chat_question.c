@@ -57,6 +57,26 @@ chat_gate_is_own(const chat_question_t *q, const chat_attempt_t *attempt)
 }
 
 
+/* 1 if name is <worker>/<request>. */
+static int
+chat_gate_names(chat_str_t name, chat_str_t worker, chat_str_t request)
+{
+    size_t len = worker.len;
+
+    return name.len > len && name.data[len] == '/'
+           && chat_str_eq(chat_str(name.data, len), worker)
+           && chat_str_eq(chat_str(name.data + len + 1, name.len - len - 1),
+                          request);
+}
+
+
+int
+chat_gate_is_relayed(const chat_question_t *q, const chat_attempt_t *attempt)
+{
+    return chat_gate_names(q->relayed, attempt->worker, attempt->request);
+}
+
+
 int
 chat_gate_asks_the_same(const chat_question_t *q,
                         const chat_attempt_t  *attempt)
@@ -65,20 +85,6 @@ chat_gate_asks_the_same(const chat_question_t *q,
            && memcmp(attempt->signature, q->signature, 16) == 0
            && memcmp(attempt->transcript, q->transcript, 16) == 0
            && chat_carried_agree(attempt->results, q->own_results);
-}
-
-
-/* 1 if the claimant of a twin/ fact is this request. */
-static int
-chat_gate_is_twin(const chat_question_t *q, chat_str_t claimant)
-{
-    size_t len = q->worker.len;
-
-    return claimant.len > len && claimant.data[len] == '/'
-           && chat_str_eq(chat_str(claimant.data, len), q->worker)
-           && chat_str_eq(
-               chat_str(claimant.data + len + 1, claimant.len - len - 1),
-               q->request);
 }
 
 
@@ -104,7 +110,7 @@ chat_gate_is_retry(const chat_question_t *q, const chat_batch_t *batch,
     }
 
     for (i = 0; i < batch->ntwins; i++, other++) {
-        if (chat_gate_is_twin(q, other->claimant)) {
+        if (chat_gate_names(other->claimant, q->worker, q->request)) {
             *twin = 0;
 
         } else if (memcmp(other->content, q->content, 16) == 0) {

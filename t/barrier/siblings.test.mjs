@@ -3,15 +3,18 @@
  *
  * Two equal requests share an answer. A request with other results, other
  * earlier messages, or of another sample of a best-of-n run gets an answer of
- * its own, whatever retry count its client library sends.
+ * its own, whatever retry count its client library sends. A request does not
+ * wait for ever for another one's attempt, and not for its own, which comes
+ * back through a second server with chat.
  */
 import assert from 'node:assert/strict';
 import { gate, until } from '../lib/harness.mjs';
 import { handled } from '../lib/handled.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
-import { names } from '../lib/dialects.mjs';
-import { live } from '../lib/hold.mjs';
+import { dialects, names } from '../lib/dialects.mjs';
+import { held, live } from '../lib/hold.mjs';
 import { json, sse } from '../lib/provider.mjs';
+import { freePorts } from '../lib/wait.mjs';
 
 const retry = (count) => ({ headers: { 'x-stainless-retry-count':
   String(count) } });
@@ -216,3 +219,76 @@ for (const key of ['ai_sdk', 'ag_ui']) {
     });
 }
 
+/* A second server of the same name, which proxies to the provider. */
+const second = (port, key, more) => `server {
+  listen 127.0.0.1:${port};
+  location / { chat ${dialects[key].name}; chat_hold 60s grace=60s; ${more}
+    proxy_pass http://provider; }
+}`;
+
+for (const key of Object.keys(dialects)) {
+  live(`${key}: a request that passes two servers with chat`,
+    async (t) => {
+      const [port] = await freePorts(1);
+      const scene = await stage(t, key, { workers: 2,
+        http: second(port, key, ''),
+        locations: `location / { chat ${dialects[key].name};
+          chat_hold 60s grace=60s;
+          proxy_pass http://127.0.0.1:${port}; }` });
+      const batch = new Batch(scene);
+      await batch.ask();
+      const one = batch.continue(batch.results([0]));
+      await held(batch, one);
+      const two = batch.continue(batch.results([1]));
+      for (const answer of [one, two]) {
+        assert.equal((await told(answer)).word, 'final');
+      }
+      batch.released();
+      /* The provider may learn it: only clients must not set it. */
+      assert.doesNotMatch(batch.upstream()[0].headers['x-chat-attempt'] ?? '',
+        /forged/);
+    });
+}
+
+live('a client cannot name an attempt', async (t) => {
+  const scene = await stage(t, 'ai_sdk', {});
+  const batch = new Batch(scene);
+  await batch.ask();
+  const forged = { headers: { 'x-chat-attempt': 'forged/1' } };
+  const one = batch.continue(batch.results([0]), forged);
+  await held(batch, one);
+  const two = batch.continue(batch.results([1]), forged);
+  for (const answer of [one, two]) {
+    assert.equal((await told(answer)).word, 'final');
+  }
+  const { headers } = batch.released();
+  assert.match(headers['x-chat-attempt'], /^[^/ ]+\/\d+$/);
+});
+
+live('an attempt of which nothing is heard', async (t) => {
+  const [port] = await freePorts(1);
+  const scene = await stage(t, 'ai_sdk', { http: second(port, 'ai_sdk',
+    `proxy_connect_timeout 1s; proxy_send_timeout 500ms;
+     proxy_read_timeout 500ms;`) });
+  const go = gate();
+  const { answer } = scene.p;
+  scene.p.answer = async (request) => {
+    if (request.answered.length) {
+      await go;
+    }
+    return answer(request);
+  };
+  const batch = new Batch(scene);
+  await batch.ask();
+  const one = batch.continue(batch.results());
+  await until(() => batch.upstream().length === 1);
+  const began = Date.now();
+  const two = batch.continue(batch.results(), { node: { port } });
+  const { word, text } = await told(two);
+  assert.equal(word, '502', text);
+  assert.match(text, /stream_interrupted/);
+  assert.ok(Date.now() - began >= 1900, 'it has waited');
+  go.open();
+  assert.equal((await told(one)).word, 'final');
+  batch.released();
+});

@@ -69,6 +69,9 @@ typedef enum {
     SIM_EXTERNAL /* results for chat_results */
 } sim_kind_e;
 
+/* ms, until an answer begins: later ones count as timed out */
+#define SIM_UPSTREAM_LONGEST 20000
+
 /* The value of each variable: the tenant, and chat_conversation. */
 #define SIM_USER "user"
 
@@ -99,10 +102,11 @@ struct sim_request_s {
     sim_worker_t           *worker;
     ngx_chat_ctx_t         *ctx; /* NULL: freed */
     sim_phase_e             phase;
-    uint64_t                arrived; /* ms */
-    uint64_t            waited;   /* ms, when it last waited without a bound */
-    uint64_t            answered; /* ms, when the store knew its 2xx */
-    uint32_t            k;
+    uint64_t                arrived;   /* ms */
+    uint64_t                waited;    /* ms, when its last wait began */
+    uint32_t                waits_for; /* attempt; 0: none */
+    uint64_t                answered;  /* ms, when the store knew its 2xx */
+    uint32_t                k;
     char                sent[SIM_CALLS]; /* that the provider has received */
     int                 passed; /* without the store, or past a limit */
     int                 lacked; /* the body came without some of them */

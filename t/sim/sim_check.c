@@ -512,10 +512,21 @@ check_bound(sim_request_t *request)
     uint64_t              since, bound = hold_bound() + SLACK;
     const ngx_chat_ctx_t *ctx = request->ctx;
 
-    if (ctx->state == NGX_CHAT_FOLLOWING || request->pending
-        || (ctx->act.action == CHAT_ACT_WAIT && !ctx->act.bounded
-            && ctx->state == NGX_CHAT_WAITING))
+    if (ctx->state == NGX_CHAT_FOLLOWING || request->pending) {
+        request->waited = sim.now;
+
+    } else if (ctx->act.action == CHAT_ACT_WAIT && !ctx->act.bounded
+               && ctx->state == NGX_CHAT_WAITING)
     {
+        if (request->waits_for != ctx->barrier.decision.k) {
+            request->waits_for = ctx->barrier.decision.k;
+            request->waited = sim.now;
+        }
+
+        bound = SIM_UPSTREAM_LONGEST + SLACK;
+
+    } else if (request->waits_for != 0) {
+        request->waits_for = 0;
         request->waited = sim.now;
     }
 
@@ -628,30 +639,6 @@ check_released(void)
 }
 
 
-/*
- * A known limit: a store that has lost an attempt's end, but was given its
- * claim again, or that had no room for the end, lets siblings wait for that
- * attempt as long as its worker lives, or until their clients leave.
- */
-static int
-is_excused(const sim_request_t *request)
-{
-    const chat_attempt_t *last;
-    const sim_request_t  *claimant;
-
-    if (!(sim.lossy || sim.refused) || request->phase != SIM_INSIDE
-        || request->ctx->act.action != CHAT_ACT_WAIT
-        || request->ctx->act.bounded)
-    {
-        return 0;
-    }
-
-    last = &request->ctx->barrier.q.seen.last;
-    claimant = sim_claimant(last->worker, last->request);
-    return claimant != NULL && claimant->phase == SIM_OVER;
-}
-
-
 void
 sim_check_end(void)
 {
@@ -660,13 +647,6 @@ sim_check_end(void)
 
     for (i = 0; i < sim.nrequests; i++) {
         request = sim.requests[i];
-
-        if (is_excused(request)) {
-            sim_count("waits for an attempt of which the store lost the end");
-            (void) sim_enter(request->worker);
-            sim_request_free(request);
-            request->worker->timers = ngx_event_timer_rbtree;
-        }
 
         if (request->phase != SIM_OVER && request->phase != SIM_NEW) {
             sim_violated("bounded", "request %u never ends", i);

@@ -43,6 +43,11 @@ static void         ***conf_ctx = (void ***) core_confs;
 
 static ngx_http_core_loc_conf_t results; /* the location of chat_results */
 
+static ngx_http_upstream_conf_t proxy_conf;
+static ngx_module_t             proxy = { .name = "ngx_http_proxy_module",
+                                          .ctx_index = 1 };
+static ngx_module_t            *modules[] = { &proxy, NULL };
+
 
 void
 sim_clock(uint64_t ms)
@@ -84,6 +89,8 @@ sim_nginx_begin(void)
     core_confs[0] = &core_conf;
     cycle.conf_ctx = (void ****) conf_ctx;
     cycle.log = &no_log;
+    cycle.modules = modules;
+    proxy_conf.read_timeout = SIM_UPSTREAM_LONGEST;
     cycle.pool = ngx_create_pool(0, NULL);
     set_results();
     ngx_cycle = &cycle;
@@ -348,6 +355,13 @@ ngx_list_push(ngx_list_t *list)
 }
 
 
+ngx_uint_t
+ngx_hash_key(u_char *data, size_t len)
+{
+    return len; /* only the proxy module looks a header up by it */
+}
+
+
 /* Text: the formats that the module uses here. */
 
 static u_char *
@@ -442,7 +456,7 @@ ngx_strncasecmp(u_char *s1, u_char *s2, size_t n)
 void
 sim_request_open(sim_request_t *request)
 {
-    static void                 *confs[1];
+    static void                 *confs[2];
     ngx_http_request_t          *r = &request->r;
     static ngx_http_connection_t http_connection;
 
@@ -461,6 +475,7 @@ sim_request_open(sim_request_t *request)
     request->request_body.bufs = &request->chain;
 
     confs[0] = &sim.conf;
+    confs[1] = &proxy_conf;
     r->connection = &request->connection;
     r->http_connection = &http_connection;
     r->main = r;
@@ -471,6 +486,9 @@ sim_request_open(sim_request_t *request)
     r->pool = ngx_create_pool(0, NULL);
     r->request_body = &request->request_body;
     r->headers_in.content_length_n = (off_t) request->text.len;
+    r->headers_in.headers.pool = r->pool;
+    r->headers_in.headers.size = sizeof(ngx_table_elt_t);
+    r->headers_in.headers.last = &r->headers_in.headers.part;
     r->headers_out.headers.pool = r->pool;
     r->headers_out.headers.size = sizeof(ngx_table_elt_t);
     r->headers_out.headers.last = &r->headers_out.headers.part;
