@@ -56,7 +56,10 @@ live('s48: all results in one list, over HTTP/2 and in chunks', async (t) => {
   });
 }, several);
 
-/* The store takes 1,040 facts of a key here. */
+/*
+ * The store takes 1,040 facts of a key here. Batches of one millisecond have
+ * no order, and the last one must be the newest.
+ */
 live('a conversation of 1,100 batches: the newest one gets its results',
   async (t) => {
     const scene = await openStage(t, 'openai_chat',
@@ -64,6 +67,9 @@ live('a conversation of 1,100 batches: the newest one gets its results',
     const key = newId('');
     let batch;
     for (let i = 0; i < 1100; i++) {
+      if (i === 1099) {
+        await pause(5);
+      }
       batch = Object.assign(new Batch(scene, 1), { key });
       scene.batches.set(key, batch);
       await batch.ask();
