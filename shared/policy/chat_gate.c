@@ -301,6 +301,14 @@ chat_gate_answered(const chat_look_t *look, chat_decision_t *out)
 }
 
 
+/* 1 if the upstream sent the client elsewhere: the batch has no answer yet. */
+static int
+chat_gate_is_redirected(const chat_attempt_t *attempt)
+{
+    return attempt->answer >= 300 && attempt->answer < 400;
+}
+
+
 /* The batch is complete, and a request has claimed it. */
 static chat_gate_verdict_e
 chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
@@ -324,7 +332,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
     }
 
     if (last->end != CHAT_END_NONE && last->end != CHAT_END_FINISHED) {
-        if (last->k <= look->q->ended_k) {
+        if (last->k <= look->q->ended_k || chat_gate_is_redirected(last)) {
             return chat_gate_next(look, out);
         }
 
@@ -341,7 +349,9 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
         return chat_gate_apart(look, out);
     }
 
-    if (last->end == CHAT_END_NONE && last->answer == 0) {
+    if (last->end == CHAT_END_NONE
+        && (last->answer == 0 || chat_gate_is_redirected(last)))
+    {
         return CHAT_GATE_WAIT;
     }
 
@@ -586,7 +596,7 @@ chat_gate_outcome(const chat_question_t *q, const chat_decision_t *decision,
     if (decision->status >= 400) {
         act->reply = CHAT_REPLY_UPSTREAM_STATUS;
 
-    } else if (decision->status >= 300 || decision->end == CHAT_END_FAILED) {
+    } else if (decision->end == CHAT_END_FAILED) {
         act->reply = CHAT_REPLY_UPSTREAM_ERROR;
 
     } else if (decision->end != CHAT_END_ABORTED) {

@@ -12,7 +12,7 @@ import { gate, until } from '../lib/harness.mjs';
 import { handled } from '../lib/handled.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects, names } from '../lib/dialects.mjs';
-import { held, live } from '../lib/hold.mjs';
+import { held, live, wordOf } from '../lib/hold.mjs';
 import { json, sse } from '../lib/provider.mjs';
 import { freePorts } from '../lib/wait.mjs';
 
@@ -241,7 +241,7 @@ for (const key of Object.keys(dialects)) {
       await held(batch, one);
       const two = batch.continue(batch.results([1]));
       for (const answer of [one, two]) {
-        assert.equal((await told(answer)).word, 'final');
+        assert.equal(await wordOf(answer), 'final');
       }
       batch.released();
       /* The provider may learn it: only clients must not set it. */
@@ -292,3 +292,23 @@ live('an attempt of which nothing is heard', async (t) => {
   assert.equal((await told(one)).word, 'final');
   batch.released();
 });
+
+for (const key of ['ai_sdk', 'openai_chat', 'openai_responses']) {
+  live(`${key}: each sibling of a redirected request asks for itself`,
+    async (t) => {
+      const scene = await stage(t, key, { workers: 2 });
+      const { answer } = scene.p;
+      let redirects = 2;
+      scene.p.answer = (request) => (request.answered.length && redirects-- > 0
+        ? sse([], { status: 307, headers: { location: '/elsewhere' } })
+        : answer(request));
+      const batch = new Batch(scene, 2);
+      await batch.ask();
+      const waiting = [0, 0].map((i) => batch.continue(batch.results([i])));
+      await held(batch, waiting[1]);
+      const words = await Promise.all(
+        [...waiting, batch.continue(batch.results([1]))].map(wordOf));
+      assert.deepEqual(words.sort(), ['307', '307', 'final']);
+      batch.released(3);
+    });
+}

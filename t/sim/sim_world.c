@@ -427,6 +427,7 @@ on_answer(void *data, uintptr_t number)
     request->status = dice == 0   ? 502
                       : dice == 1 ? 500
                       : dice == 2 ? 429
+                      : dice == 3 ? 307
                                   : 200;
     request->recorded |= sim_dice(2) && request->status == 200;
     sim_log("request %u: the provider answers %u%s", request->id,

@@ -114,8 +114,15 @@ s102_waiting_requests_share_the_outcome(void **state)
     /* its end is not known yet */
     play_each("A asks a+ b. -> HOLD;"
               "B asks a+ b+ -> GO;"
-              "fact answer/1/B/B 301;"
-              "A looks -> OUTCOME status=301 after=0");
+              "fact answer/1/B/B 429;"
+              "A looks -> OUTCOME status=429 after=0");
+    /* a redirect is no answer to them */
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a+ b+ -> GO;"
+              "fact answer/1/B/B 307;"
+              "A looks -> WAIT;"
+              "B ends failed;"
+              "A looks -> CLAIM k=2");
     /* time of the next retry */
     play_each("A asks a+ b. -> HOLD;"
               "B asks a+ b+ -> GO;"
