@@ -30,8 +30,8 @@ const said = (n, pattern) => until(() => lines(n).some((line) =>
 /* A stage with a connected store, or a logged reason why not. */
 async function over(t, key, url, options = {}) {
   const { wants = /connected/, timeout = '2s', ...rest } = options;
-  const scene = await stage(t, key, { workers: 1, ...rest,
-    store: `${url} timeout=${timeout}`,
+  const scene = await stage(t, key, { workers: 1, connects: !options.wants,
+    ...rest, store: `${url} timeout=${timeout}`,
     location: `${say.verdict} ${options.location ?? ''}` });
   await said(scene.n, wants);
   return scene;
