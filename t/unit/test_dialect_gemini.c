@@ -283,6 +283,32 @@ a_call_in_pieces_is_one(void **state)
 }
 
 
+/* The string of a call may begin with an empty piece. */
+static void
+a_piece_may_be_empty(void **state)
+{
+    body_t        body;
+    chat_digest_t want;
+
+    body_read(
+        &body, DIALECT,
+        chat_cstr(BODY(USER "," ASKS(
+            OPENS("a") "," SAID("b", "\"stringValue\":\"\"") "," SAID(
+                "b",
+                "\"stringValue\":\"x\"") "," SAID("c",
+                                                  "\"stringValue\""
+                                                  ":\"\"") "," PIECE("")))));
+
+    assert_int_equal(body.rq.ncalls, 1);
+    chat_fingerprint(chat_cstr("w"), chat_cstr("{\"b\":\"x\",\"c\":\"\"}"),
+                     &want);
+    assert_true(
+        chat_digest_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
+
+    body_free(&body);
+}
+
+
 static void
 a_result_is_of_the_ready_call_of_an_id(void **state)
 {
@@ -382,6 +408,7 @@ main(void)
         cmocka_unit_test(names_of_steps_follow_the_transcript),
         cmocka_unit_test(results_go_by_id_else_by_name_and_order),
         cmocka_unit_test(a_call_in_pieces_is_one),
+        cmocka_unit_test(a_piece_may_be_empty),
         cmocka_unit_test(a_result_is_of_the_ready_call_of_an_id),
         cmocka_unit_test(s15_s34_s106_calls_and_results_are_read),
     };

@@ -213,6 +213,10 @@ put(chat_gemini_args_t *args, value_t *value, type_e type, chat_str_t s)
 
     value->type = type;
 
+    if (s.len == 0) {
+        return;
+    }
+
     if (s.len > value->size - value->len) {
         text = take(args, size);
         if (text == NULL) {
