@@ -26,11 +26,11 @@
 
 struct ngx_chat_resume_s {
     ngx_chat_ask_t  ask;
-    chat_key_t      index;     /* of the conversation */
-    chat_key_t      recording; /* of the stream */
-    chat_key_t      batch;     /* that the stream has opened */
-    chat_position_t place;     /* where the client goes on */
-    ngx_uint_t      looks;     /* at the index that named a stream */
+    chat_key_t      index;                /* of the conversation */
+    chat_key_t      recording;            /* of the stream */
+    chat_key_t      batch;                /* that the stream has opened */
+    chat_position_t place;                /* where the client goes on */
+    char            seen[CHAT_LISTED_ID]; /* the stream of the last look */
 
     /* while it waits for a request that is held */
     chat_store_watch_t watch;
@@ -416,7 +416,6 @@ resume_stream(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
     }
 
     stop_waiting(resume);
-    resume->looks++;
 
     if (rc != CHAT_OK) {
         no_stream(ctx);
@@ -438,7 +437,9 @@ resume_stream(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 
     resume->running &= stream.end == CHAT_END_NONE;
     resume->unsure =
-        stream.end == CHAT_END_NONE && !resume->named && resume->looks == 1;
+        stream.end == CHAT_END_NONE && !resume->named
+        && ngx_memcmp(stream.id.data, resume->seen, CHAT_LISTED_ID) != 0;
+    ngx_memcpy(resume->seen, stream.id.data, CHAT_LISTED_ID);
 
     /* an older batch is of a step before, and ids may repeat */
     if (chat_batch_newest(facts, n, &batch) == CHAT_OK
