@@ -189,12 +189,15 @@ chat_uri_path(chat_str_t uri)
 
 /*
  * Method, path, whether it is a stream, and key and value of each member that
- * chooses the answer. The query has credentials, and so is not in it.
+ * chooses the answer. The query has credentials, and so is not in it. A fresh
+ * turn shares no other request's answer: its members are only looked up, which
+ * notes duplicates.
  */
 static chat_rc_e
 sign(const chat_dialect_t *dialect, chat_str_t method, chat_str_t path,
      chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
+    int                fresh = rq->class == CHAT_CLASS_FRESH;
     size_t             n = 0;
     chat_str_t        *parts;
     chat_json_t       *node;
@@ -217,7 +220,7 @@ sign(const chat_dialect_t *dialect, chat_str_t method, chat_str_t path,
 
     for (n = 0; keys != NULL && *keys != NULL; keys++) {
         node = chat_json_get(doc, doc->root, *keys);
-        if (node == NULL) {
+        if (node == NULL || fresh) {
             continue;
         }
 
@@ -230,7 +233,9 @@ sign(const chat_dialect_t *dialect, chat_str_t method, chat_str_t path,
         n++;
     }
 
-    chat_digest_parts(parts, 3 + 2 * n, &rq->signature);
+    if (!fresh) {
+        chat_digest_parts(parts, 3 + 2 * n, &rq->signature);
+    }
 
     return CHAT_OK;
 }

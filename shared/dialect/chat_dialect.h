@@ -230,8 +230,8 @@ int chat_path_ends(const char *const *ends, chat_str_t path);
  * Reads the body with the dialect, or with each that fits where dialect is
  * NULL (auto): first by path, then by what the body looks like. uri is the
  * path, and ?query where there is one. Fills *rq, its signature (over method,
- * path, whether it is a stream and the listed members) included.
- * Returns the dialect, or NULL and why in *rc.
+ * path, whether it is a stream and the listed members) included unless it is a
+ * fresh turn. Returns the dialect, or NULL and why in *rc.
  */
 const chat_dialect_t *chat_dialect_request(const chat_dialect_t *dialect,
                                            chat_str_t method, chat_str_t uri,

@@ -75,9 +75,12 @@ paths_end_on_whole_segments(void **state)
 }
 
 
-#define UI_BODY(more)                                              \
-    "{\"id\":\"c\",\"messages\":[{\"id\":\"m\",\"role\":\"user\"," \
-    "\"parts\":[{\"type\":\"text\",\"text\":\"hi\"}]}]" more "}"
+#define UI_BODY(more)                                                   \
+    "{\"id\":\"c\",\"messages\":[{\"id\":\"m\",\"role\":\"assistant\"," \
+    "\"parts\":["                                                       \
+    "{\"type\":\"tool-f\",\"toolCallId\":\"a\",\"state\":\"output-"     \
+    "available\","                                                      \
+    "\"input\":{},\"output\":1}]}]" more "}"
 
 static const char ui_body[] = UI_BODY("");
 
@@ -86,14 +89,25 @@ static const char api_body[] =
 
 static const char input_body[] = "{\"model\":\"m\",\"input\":\"hi\"}";
 
-#define RUN_BODY(more)                                                 \
-    "{\"threadId\":\"t\",\"runId\":\"r\",\"messages\":[{\"id\":\"u\"," \
-    "\"role\":\"user\",\"content\":\"hi\"}],\"context\":[]" more "}"
+#define INPUT(output)                                                    \
+    "\"input\":[{\"type\":\"function_call\",\"call_id\":\"a\",\"name\":" \
+    "\"f\",\"arguments\":\"{}\"},{\"type\":\"function_call_output\","    \
+    "\"call_id\":\"a\",\"output\":\"" output "\"}]"
+
+#define RUN_BODY(more)                                                     \
+    "{\"threadId\":\"t\",\"runId\":\"r\",\"messages\":[{\"id\":\"u\","     \
+    "\"role\":\"assistant\",\"toolCalls\":[{\"id\":\"a\",\"type\":"        \
+    "\"function\","                                                        \
+    "\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]},{\"id\":\"v\"," \
+    "\"role\":\"tool\",\"toolCallId\":\"a\",\"content\":\"1\"}],"          \
+    "\"context\":[]" more "}"
 
 static const char run_body[] = RUN_BODY(",\"tools\":[]");
 
 static const char contents_body[] =
-    "{\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"hi\"}]}]}";
+    "{\"contents\":[{\"role\":\"model\",\"parts\":[{\"functionCall\":{"
+    "\"name\":\"f\",\"args\":{}}}]},{\"role\":\"user\",\"parts\":["
+    "{\"functionResponse\":{\"name\":\"f\",\"response\":{}}}]}]}";
 
 
 static void
@@ -195,6 +209,8 @@ is_signed_alike(const char *path, const char *body, const char *other_path,
 
     assert_non_null(ask(NULL, path, body, &a, &rc));
     assert_non_null(ask(NULL, other_path, other, &b, &rc));
+    assert_int_equal(a.class, CHAT_CLASS_CONTINUATION);
+    assert_int_equal(b.class, CHAT_CLASS_CONTINUATION);
 
     return chat_digest_eq(&a.signature, &b.signature);
 }
@@ -205,19 +221,19 @@ s97_another_model_or_stream_is_another_signature(void **state)
 {
     const char *path = "/v1/responses";
 
-    assert_true(is_signed_alike(path, "{\"model\":\"m\",\"input\":\"a\"}",
-                                path, "{ \"input\":\"b\", \"model\":\"m\" }"));
-    assert_false(is_signed_alike(path, "{\"model\":\"m\",\"input\":\"a\"}",
-                                 path, "{\"model\":\"n\",\"input\":\"a\"}"));
+    assert_true(is_signed_alike(path, "{\"model\":\"m\"," INPUT("a") "}", path,
+                                "{ " INPUT("b") ", \"model\":\"m\" }"));
+    assert_false(is_signed_alike(path, "{\"model\":\"m\"," INPUT("a") "}",
+                                 path, "{\"model\":\"n\"," INPUT("a") "}"));
     assert_false(
-        is_signed_alike(path, "{\"model\":\"m\",\"input\":\"a\"}", path,
-                        "{\"model\":\"m\",\"input\":\"a\",\"stream\":true}"));
-    assert_false(is_signed_alike(path, "{\"model\":\"m\",\"input\":\"a\"}",
+        is_signed_alike(path, "{\"model\":\"m\"," INPUT("a") "}", path,
+                        "{\"model\":\"m\"," INPUT("a") ",\"stream\":true}"));
+    assert_false(is_signed_alike(path, "{\"model\":\"m\"," INPUT("a") "}",
                                  "/v2/responses",
-                                 "{\"model\":\"m\",\"input\":\"a\"}"));
+                                 "{\"model\":\"m\"," INPUT("a") "}"));
     assert_true(is_signed_alike(
-        path, "{\"model\":\"m\",\"input\":\"a\",\"temperature\":1}", path,
-        "{\"model\":\"m\",\"input\":\"a\",\"temperature\":1.0}"));
+        path, "{\"model\":\"m\"," INPUT("a") ",\"temperature\":1}", path,
+        "{\"model\":\"m\"," INPUT("a") ",\"temperature\":1.0}"));
     assert_true(is_signed_alike("/api/chat", ui_body, "/api/chat", ui_body));
     assert_false(is_signed_alike("/api/chat", UI_BODY(",\"model\":\"a\""),
                                  "/api/chat", UI_BODY(",\"model\":\"b\"")));
