@@ -38,6 +38,7 @@ struct ngx_chat_group_s {
     ngx_chat_worker_t *worker;
     chat_key_t         key;
     chat_store_watch_t watch;
+    chat_store_watch_t index; /* of the conversation: a full zone keeps it */
     chat_store_op_t    op;
     uint64_t           asked;   /* when, us */
     ngx_queue_t        members; /* contexts */
@@ -250,6 +251,7 @@ group_check(ngx_chat_group_t *group)
     if (group->count == 0) {
         store->cancel(&group->op);
         store->unwatch(&group->watch);
+        store->unwatch(&group->index);
         ngx_rbtree_delete(&group->worker->groups, &group->node);
         ngx_free(group);
 
@@ -341,6 +343,32 @@ ngx_chat_watch_look(ngx_chat_ctx_t *ctx)
 }
 
 
+/* What is added to the conversation's index does not matter. */
+static void
+ignore(chat_store_watch_t *watch)
+{
+    (void) watch;
+}
+
+
+/*
+ * External results find the batch by the conversation's index: it stays as
+ * long as requests wait.
+ */
+static void
+watch_index(ngx_chat_ctx_t *ctx, ngx_chat_group_t *group)
+{
+    chat_key_t    key;
+    chat_store_t *store = ctx->worker->store;
+
+    if (chat_conversation_index_key(&ctx->scope, &key) == CHAT_OK) {
+        group->index.notify = ignore;
+        store->join(store, NULL, &key, NULL, 0, ctx->worker->ttl,
+                    &group->index);
+    }
+}
+
+
 ngx_int_t
 ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
 {
@@ -364,6 +392,7 @@ ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
         ngx_queue_init(&group->members);
         ngx_memcpy(&group->node.key, key->name.bytes, sizeof(group->node.key));
         ngx_rbtree_insert(&ctx->worker->groups, &group->node);
+        watch_index(ctx, group);
     }
 
     if (ctx->barrier.group == NULL) {

@@ -7,6 +7,7 @@ import { deadAfter, gate, store, unbuilt, until } from '../lib/harness.mjs';
 import { handled } from '../lib/handled.mjs';
 import { dialects } from '../lib/dialects.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
+import { give, outside, taken } from '../lib/external.mjs';
 import { isRaw } from '../lib/ends.mjs';
 import {
   held, leave, live, only, pidOf, say, verdict, wordOf,
@@ -25,9 +26,9 @@ const zoned = { skip: unbuilt || (store !== 'shm'
  * Two locations of one zone: requests to /fill are never held. No hold
  * expires, however long it takes to fill the zone.
  */
-function zone(t) {
+function zone(t, { server = '', ...options } = {}) {
   return stage(t, 'openai_chat', { workers: 2, store: 'shm:1m', hold: '10m',
-    strict: false, server: `location /fill {
+    strict: false, ...options, server: `${server} location /fill {
       chat openai_chat; chat_hold 0; proxy_pass http://provider; }` });
 }
 
@@ -94,6 +95,19 @@ live('a full zone: a batch stays while its attempt runs', async (t) => {
   assert.deepEqual(await Promise.all([claimant, late].map(wordOf)),
     ['final', 'final']);
   batch.released(1);
+}, zoned);
+
+live('a full zone: external results find a held batch', async (t) => {
+  const { server, location } = outside;
+  const scene = await zone(t, { server, location });
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const first = batch.continue(batch.results([0]));
+  await held(batch, first);
+  await fillZone(scene);
+  await taken(give(batch, 1, { output: { x: 1 } }), 1);
+  assert.equal(await wordOf(first), 'final');
+  batch.released();
 }, zoned);
 
 live('a recording expires before an older batch', async (t) => {
