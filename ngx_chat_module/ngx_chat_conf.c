@@ -91,19 +91,13 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
 static ngx_http_complex_value_t *
 ngx_chat_conf_value(ngx_conf_t *cf, ngx_str_t value)
 {
-    ngx_http_complex_value_t        *cv;
-    ngx_http_compile_complex_value_t ccv;
+    ngx_http_complex_value_t        *cv = ngx_palloc(cf->pool, sizeof(*cv));
+    ngx_http_compile_complex_value_t ccv = { .cf = cf,
+                                             .value = &value,
+                                             .complex_value = cv };
 
-    cv = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
-    if (cv == NULL) {
-        return NULL;
-    }
-
-    ngx_memzero(&ccv, sizeof(ccv));
-    ccv.cf = cf;
-    ccv.value = &value;
-    ccv.complex_value = cv;
-    return ngx_http_compile_complex_value(&ccv) == NGX_OK ? cv : NULL;
+    return cv != NULL && ngx_http_compile_complex_value(&ccv) == NGX_OK ? cv
+                                                                        : NULL;
 }
 
 
@@ -319,9 +313,9 @@ ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 ngx_int_t
 ngx_chat_conf_store_init(ngx_conf_t *cf)
 {
-    ngx_chat_main_conf_t *mcf;
+    ngx_chat_main_conf_t *mcf =
+        ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
 
-    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
     ngx_conf_init_msec_value(mcf->ttl, NGX_CHAT_TTL);
 
     if (mcf->redis != NULL) {

@@ -165,8 +165,7 @@ replace_buffer(ngx_http_request_t *r)
 
     u->buffer.start = u->buffer.pos = u->buffer.last = p;
     u->buffer.end = p + size;
-    u->out_bufs = NULL;
-    u->busy_bufs = NULL;
+    u->out_bufs = u->busy_bufs = NULL;
     return NGX_OK;
 }
 

@@ -125,13 +125,10 @@ ngx_chat_endpoint_refuse(ngx_http_request_t            *r,
 
     chat_external_refuse(refusal, &out);
 
-    if (refusal->status == NGX_HTTP_SERVICE_UNAVAILABLE
-        && ngx_chat_answer_add_header(r, chat_cstr("Retry-After"),
-                                      chat_cstr("1"))
-               != NGX_OK)
-    {
-        out.failed = 1;
-    }
+    out.failed |= refusal->status == NGX_HTTP_SERVICE_UNAVAILABLE
+                  && ngx_chat_answer_add_header(r, chat_cstr("Retry-After"),
+                                                chat_cstr("1"))
+                         != NGX_OK;
 
     return ngx_chat_answer_text(r, refusal->status, "application/json", &out);
 }

@@ -66,7 +66,6 @@ ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k)
 static void
 name_attempt(ngx_chat_ctx_t *ctx)
 {
-    u_char                *p;
     ngx_str_t              value;
     const chat_question_t *q = &ctx->barrier.q;
 
@@ -74,9 +73,8 @@ name_attempt(ngx_chat_ctx_t *ctx)
     value.data = ngx_pnalloc(ctx->request->pool, value.len);
 
     if (value.data != NULL && !ctx->conf->dry_run) {
-        p = ngx_cpymem(value.data, q->worker.data, q->worker.len);
-        *p++ = '/';
-        ngx_memcpy(p, q->request.data, q->request.len);
+        (void) ngx_sprintf(value.data, "%*s/%*s", q->worker.len,
+                           q->worker.data, q->request.len, q->request.data);
         ngx_chat_headers_name_attempt(ctx->request, value);
     }
 }

@@ -311,7 +311,6 @@ args_drop(chat_calls_t *calls, chat_stream_call_t *call)
 {
     calls->args -= call->args.len;
     chat_buf_free(&call->args);
-    memset(&call->args, 0, sizeof(call->args));
 }
 
 

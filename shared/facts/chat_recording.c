@@ -63,20 +63,10 @@ chat_recording_mode(chat_str_t value)
 static int
 chat_recording_worker(chat_str_t feed, chat_str_t *worker)
 {
-    size_t   i;
     uint64_t serial;
 
-    for (i = feed.len; i > 0 && feed.data[i - 1] != '/'; i--) {
-        /* a worker's name has no slash */
-    }
-
-    if (i < 2) {
-        return 0;
-    }
-
-    *worker = chat_str(feed.data, i - 1);
-    return memchr(worker->data, '/', worker->len) == NULL
-           && chat_str_number(chat_str(feed.data + i, feed.len - i), &serial);
+    *worker = chat_str_cut(&feed, '/'); /* its name has no slash */
+    return worker->len != 0 && chat_str_number(feed, &serial);
 }
 
 

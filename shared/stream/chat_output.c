@@ -28,7 +28,6 @@ chat_output_begin(chat_output_t *output)
 
     if (output->own.size > CHAT_OUTPUT_KEEP) {
         chat_buf_free(&output->own);
-        memset(&output->own, 0, sizeof(output->own));
     }
     output->own.len = 0;
     output->done = 0;

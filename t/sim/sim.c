@@ -376,6 +376,9 @@ main(int argc, char **argv)
                 drop += *drop == ',';
                 dropped |= (uint64_t) 1 << strtoul(drop, NULL, 10);
             }
+        } else {
+            fprintf(stderr, "%s: unknown argument \"%s\"\n", program, argv[i]);
+            return 2;
         }
     }
 

@@ -239,10 +239,6 @@ set_owner(ngx_chat_redis_cluster_t *cluster, unsigned slot,
 {
     u_char was = cluster->owner[slot];
 
-    if (was == node->n) {
-        return;
-    }
-
     if (was != NGX_CHAT_REDIS_NO_NODE) {
         cluster->nodes[was]->slots--;
     }

@@ -390,14 +390,10 @@ snapshot_call(reader_t *r, chat_str_t parent, const chat_json_t *node)
 static void
 snapshot_result(reader_t *r, const chat_json_t *message)
 {
-    chat_str_t          id;
-    chat_event_t       *event;
-    const chat_known_t *known;
-    const live_t       *own;
-
-    id = chat_json_text(r->reader.doc, message, "toolCallId");
-    known = chat_calls_known(&r->reader.calls, id);
-    own = chat_calls_find(&r->reader.calls, id);
+    chat_str_t    id = chat_json_text(r->reader.doc, message, "toolCallId");
+    chat_event_t *event;
+    const live_t *own = chat_calls_find(&r->reader.calls, id);
+    const chat_known_t *known = chat_calls_known(&r->reader.calls, id);
 
     if (own ? !own->answered : known && known->outcome == CHAT_OUTCOME_NONE) {
         event = add_result(r, message);

@@ -57,13 +57,12 @@ chat_str_t
 chat_gemini_id(chat_json_doc_t *doc, chat_arena_t *arena,
                const chat_json_t *function, uint32_t since, uint32_t position)
 {
-    char       place[40];
+    chat_buf_t place = { 0 };
     chat_str_t id = chat_json_text(doc, function, "id");
 
     if (id.len == 0) {
-        (void) snprintf(place, sizeof(place), "part:%u.%u", (unsigned) since,
-                        (unsigned) position);
-        if (chat_arena_dup(arena, chat_cstr(place), &id) != CHAT_OK) {
+        chat_buf_format(&place, "part:%u.%u", since, position);
+        if (chat_buf_move(&place, arena, &id) != CHAT_OK) {
             return chat_str(NULL, 0);
         }
     }

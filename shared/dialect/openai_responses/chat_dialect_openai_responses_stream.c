@@ -75,13 +75,11 @@ find_call(const reader_t *r, const chat_responses_call_t *call, size_t index)
     live_t *own = call_at(r, index);
 
     /* the same index first: a stream may carry one id twice */
-    if (has_ids(own, call)) {
-        return own;
-    }
-
-    own = older(r, r->reader.calls.calls);
-    while (own != NULL && !has_ids(own, call)) {
-        own = older(r, own->call.next);
+    if (!has_ids(own, call)) {
+        own = older(r, r->reader.calls.calls);
+        while (own != NULL && !has_ids(own, call)) {
+            own = older(r, own->call.next);
+        }
     }
 
     return own;
