@@ -678,10 +678,21 @@ const full = {
       { headers: { authorization: 'greedy' } }).status, 503);
   },
   'bypass store_full': async (c) => {
-    const batch = c.batch('chat');
-    await end(batch.continue(batch.results(),
-      { headers: { authorization: 'greedy' } }));
-    batch.released();
+    /* running attempts leave no idle data that could make room */
+    const running = [];
+    while (running.length < 300
+      && !c.n.errorLog().includes('chat: bypass: store_full')) {
+      const batch = c.batch('chat');
+      running.push({ batch, go: c.slow(batch),
+        answer: batch.continue(batch.results(),
+          { headers: { authorization: 'greedy' } }) });
+      await c.up(batch);
+    }
+    for (const { batch, go, answer } of running) {
+      go.open();
+      await end(answer);
+      batch.released();
+    }
   },
 };
 
