@@ -274,7 +274,7 @@ keep_free_memory(void)
 static ngx_int_t
 ngx_chat_init_process(ngx_cycle_t *cycle)
 {
-    u_char                seed[CHAT_TABLE_SEED];
+    chat_digest_t         seed;
     chat_store_t         *store;
     ngx_chat_worker_t    *worker;
     ngx_chat_main_conf_t *mcf;
@@ -291,11 +291,11 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
 
     ngx_chat_is_single = ngx_process == NGX_PROCESS_SINGLE;
 
-    if (ngx_chat_random(seed, sizeof(seed), cycle->log) != NGX_OK) {
+    if (ngx_chat_random(&seed, sizeof(seed), cycle->log) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    chat_table_seed(seed);
+    chat_table_seed(&seed);
     keep_free_memory();
 
     worker = &mcf->worker;

@@ -7,102 +7,32 @@
  */
 
 #include "bytes/chat_table.h"
-#include "bytes/chat_word.h"
+#include "bytes/chat_mix.h"
 
 #define CHAT_TABLE_FIRST 4 /* buckets */
 
-static uint64_t chat_table_key[2];
-
-
-/* Eight bytes, least significant first. */
-static uint64_t
-chat_table_word(const unsigned char *p, size_t len)
-{
-    uint64_t word = 0;
-
-    while (len-- > 0) {
-        word = word << 8 | p[len];
-    }
-
-    return word;
-}
-
-
-static inline uint64_t
-chat_table_eight(const unsigned char *p)
-{
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    return chat_word_at(p);
-#else
-    return chat_table_word(p, 8);
-#endif
-}
+/* Without chat_table_seed(): a key that everybody knows. */
+static chat_digest_t chat_table_key = { "a key of tests, not of a server" };
 
 
 void
-chat_table_seed(const unsigned char seed[CHAT_TABLE_SEED])
+chat_table_seed(const chat_digest_t *seed)
 {
-    chat_table_key[0] = chat_table_word(seed, 8);
-    chat_table_key[1] = chat_table_word(seed + 8, 8);
-}
-
-
-static inline uint64_t
-chat_table_rotate(uint64_t x, unsigned bits)
-{
-    return x << bits | x >> (64 - bits);
-}
-
-
-static inline void
-chat_table_round(uint64_t v[4])
-{
-    v[0] += v[1];
-    v[1] = chat_table_rotate(v[1], 13) ^ v[0];
-    v[0] = chat_table_rotate(v[0], 32);
-    v[2] += v[3];
-    v[3] = chat_table_rotate(v[3], 16) ^ v[2];
-    v[0] += v[3];
-    v[3] = chat_table_rotate(v[3], 21) ^ v[0];
-    v[2] += v[1];
-    v[1] = chat_table_rotate(v[1], 17) ^ v[2];
-    v[2] = chat_table_rotate(v[2], 32);
+    chat_table_key = *seed;
 }
 
 
 uint64_t
 chat_table_hash(chat_str_t s)
 {
-    size_t   i;
-    uint64_t word, v[4];
+    uint64_t   hash[2];
+    chat_mix_t mix;
 
-    v[0] = chat_table_key[0] ^ UINT64_C(0x736f6d6570736575);
-    v[1] = chat_table_key[1] ^ UINT64_C(0x646f72616e646f6d);
-    v[2] = chat_table_key[0] ^ UINT64_C(0x6c7967656e657261);
-    v[3] = chat_table_key[1] ^ UINT64_C(0x7465646279746573);
+    chat_mix_init(&mix, &chat_table_key);
+    chat_mix_add(&mix, s);
+    chat_mix_end(&mix, (unsigned char *) hash);
 
-    for (i = 0; s.len - i >= 8; i += 8) {
-        word = chat_table_eight(s.data + i);
-        v[3] ^= word;
-        chat_table_round(v);
-        v[0] ^= word;
-    }
-
-    word = (uint64_t) s.len << 56;
-    if (s.len != i) {
-        word |= chat_table_word(s.data + i, s.len - i);
-    }
-
-    v[3] ^= word;
-    chat_table_round(v);
-    v[0] ^= word;
-    v[2] ^= 0xff;
-
-    for (i = 0; i < 3; i++) {
-        chat_table_round(v);
-    }
-
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
+    return hash[0];
 }
 
 

@@ -1,7 +1,7 @@
 /*
  * chat_table.h: a hash table of strings that clients and providers choose.
  *
- * The hash is SipHash-1-3 under a key of the process, so that a peer cannot
+ * The hash (chat_mix.h) has a secret key of the process, so that a peer cannot
  * find ids that share a bucket. Every look-up by such a string that no small
  * constant bounds goes through this table. An insertion and a look-up cost the
  * length of the key. Memory is the arena's; keys are not copied.
@@ -12,8 +12,7 @@
 
 #include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
-
-#define CHAT_TABLE_SEED 16 /* bytes */
+#include "bytes/chat_digest.h"
 
 typedef struct chat_table_entry_s chat_table_entry_t;
 
@@ -40,11 +39,11 @@ typedef struct {
 /*
  * Sets the key of the hash. The owner of the process calls it once with
  * random bytes before it makes a table: tables made under another key are
- * lost. Without a call the key is zero.
+ * lost.
  */
-void chat_table_seed(const unsigned char seed[CHAT_TABLE_SEED]);
+void chat_table_seed(const chat_digest_t *seed);
 
-/* SipHash-1-3 of s under the seed. */
+/* The hash of s under that key. */
 uint64_t chat_table_hash(chat_str_t s);
 
 /* An empty table; its memory comes from the arena. */
