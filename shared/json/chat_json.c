@@ -23,216 +23,217 @@ typedef struct {
     unsigned char begun; /* it has a member or element */
 } chat_json_open_t;
 
+/*
+ * The functions that read take the cursor and return where it is then; NULL:
+ * rc says why.
+ */
 typedef struct {
     const unsigned char *text;
-    const unsigned char *at; /* what was read ends here */
     const unsigned char *end;
+    chat_rc_e            rc; /* of a failure; at first CHAT_BAD */
     chat_arena_t        *arena;
     chat_json_t         *nodes; /* the next one of those allocated */
     size_t               nnodes;
     size_t               allocates; /* so many, when there are none */
-    uint32_t             key_start;
+    uint32_t             key_start; /* of the member that is being read */
     uint32_t             key_end;
-    unsigned             key_has;
-    unsigned             has; /* of the string that was read last */
-    uint32_t             depth;
-    chat_json_open_t     open[CHAT_JSON_DEPTH + 1]; /* [0]: around the root */
+    unsigned char        key_has;
+    chat_json_open_t    *open;                        /* the innermost one */
+    chat_json_open_t     opened[CHAT_JSON_DEPTH + 1]; /* [0]: the root's */
 } chat_json_parser_t;
 
 
-static void
-skip_space(chat_json_parser_t *parser)
+static inline const unsigned char *
+skip_space(const unsigned char *p, const unsigned char *end)
 {
-    const unsigned char *p = parser->at;
-
-    while (p < parser->end
-           && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
-    {
+    while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')) {
         p++;
     }
 
-    parser->at = p;
+    return p;
+}
+
+
+/* Makes room for one node. */
+static chat_rc_e
+allocate_nodes(chat_json_parser_t *parser)
+{
+    parser->nodes = chat_arena_take(
+        parser->arena, parser->allocates * sizeof(*parser->nodes));
+    if (parser->nodes == NULL) {
+        return CHAT_ERROR;
+    }
+
+    parser->nnodes = parser->allocates;
+    parser->allocates *= parser->allocates < CHAT_JSON_MANY ? 2 : 1;
+    return CHAT_OK;
 }
 
 
 /*
- * Adds a value that ends here to the innermost array or object; *node is NULL
- * if the tree leaves it out.
+ * Adds a value from start to p to the innermost array or object. *added is
+ * NULL if the tree leaves it out.
  */
-static chat_rc_e
-add_value(chat_json_parser_t *parser, chat_json_type_e type,
-          const unsigned char *start, chat_json_t **node)
+static inline const unsigned char *
+add_value(chat_json_parser_t *parser, chat_json_type_e type, unsigned has,
+          const unsigned char *start, const unsigned char *p,
+          chat_json_t **added)
 {
-    chat_json_open_t *open = &parser->open[parser->depth];
+    chat_json_t      *node;
+    chat_json_open_t *open = parser->open;
 
-    *node = NULL;
+    *added = NULL;
     open->begun = 1;
 
     if (open->tail == NULL) {
-        return CHAT_OK;
+        return p;
     }
 
     if (open->close == ']' && type != CHAT_JSON_OBJECT) {
         open->node->opaque = 1;
-        return CHAT_OK;
+        return p;
     }
 
-    if (parser->nnodes == 0) {
-        parser->nodes = chat_arena_take(
-            parser->arena, parser->allocates * sizeof(*parser->nodes));
-        if (parser->nodes == NULL) {
-            return CHAT_ERROR;
-        }
-
-        parser->nnodes = parser->allocates;
-        parser->allocates *= parser->allocates < CHAT_JSON_MANY ? 2 : 1;
+    if (parser->nnodes == 0 && allocate_nodes(parser) != CHAT_OK) {
+        parser->rc = CHAT_ERROR;
+        return NULL;
     }
 
     parser->nnodes--;
-    *node = parser->nodes++;
+    node = parser->nodes++;
 
-    **node = (chat_json_t){
-        .type = type,
+    *node = (chat_json_t){
         .start = (uint32_t) (start - parser->text),
-        .end = (uint32_t) (parser->at - parser->text),
+        .end = (uint32_t) (p - parser->text),
         .key_start = parser->key_start,
         .key_end = parser->key_end,
-        .plain_key = (parser->key_has & CHAT_JSON_ESCAPED) == 0,
-        .plain = (parser->has & CHAT_JSON_ESCAPED) == 0,
-        .varied = (parser->has & CHAT_JSON_VARIED) != 0,
+        .type = type,
+        .has = (unsigned char) has,
+        .key_has = parser->key_has,
     };
 
-    *open->tail = *node;
-    open->tail = &(*node)->next;
-    return CHAT_OK;
-}
-
-
-static chat_rc_e
-add_scalar(chat_json_parser_t *parser, chat_json_type_e type,
-           const unsigned char *start)
-{
-    chat_json_t *node;
-
-    return add_value(parser, type, start, &node);
+    *open->tail = node;
+    open->tail = &node->next;
+    *added = node;
+    return p;
 }
 
 
 /* Begins an array or object with its first bracket; close is the last one. */
-static chat_rc_e
+static inline const unsigned char *
 add_open(chat_json_parser_t *parser, chat_json_type_e type,
-         unsigned char close)
+         unsigned char close, const unsigned char *p)
 {
-    chat_rc_e         rc;
-    chat_json_t      *node;
-    chat_json_open_t *open;
+    chat_json_t *node;
 
-    if (parser->depth == CHAT_JSON_DEPTH) {
-        return CHAT_LIMIT;
+    if (parser->open == &parser->opened[CHAT_JSON_DEPTH]) {
+        parser->rc = CHAT_LIMIT;
+        return NULL;
     }
 
-    parser->at++;
-    rc = add_value(parser, type, parser->at - 1, &node);
+    p = add_value(parser, type, 0, p, p + 1, &node);
 
-    open = &parser->open[++parser->depth];
-    open->node = node;
-    open->tail = node ? &node->child : NULL;
-    open->close = close;
-    open->begun = 0;
-    return rc;
+    parser->open++;
+    parser->open->node = node;
+    parser->open->tail = node ? &node->child : NULL;
+    parser->open->close = close;
+    parser->open->begun = 0;
+    return p;
 }
 
 
-static chat_rc_e
-read_word(chat_json_parser_t *parser, chat_json_type_e type, const char *word)
+/* Behind this word at p. */
+static const unsigned char *
+read_word(const chat_json_parser_t *parser, const unsigned char *p,
+          const char *word)
 {
-    size_t               len = strlen(word);
-    const unsigned char *start = parser->at;
+    size_t len = strlen(word);
 
-    if ((size_t) (parser->end - start) < len || memcmp(start, word, len) != 0)
-    {
-        return CHAT_BAD;
-    }
-
-    parser->at += len;
-    return add_scalar(parser, type, start);
+    return (size_t) (parser->end - p) >= len && memcmp(p, word, len) == 0
+               ? p + len
+               : NULL;
 }
 
 
-/* Moves behind the string that starts here with its opening quote. */
-static int
-read_string(chat_json_parser_t *parser)
+/* Behind the string at p, with both quotes. */
+static inline const unsigned char *
+read_string(const chat_json_parser_t *parser, const unsigned char *p,
+            unsigned *has)
 {
-    const unsigned char *end;
+    const unsigned char *end = parser->end;
 
-    parser->has = 0;
-    end = chat_json_string_end(parser->at + 1, parser->end, &parser->has);
-    if (end == NULL || end == parser->end) {
-        return 0;
-    }
-
-    parser->at = end + 1;
-    return 1;
+    p = chat_json_string_end(p + 1, end, has);
+    return p != NULL && p != end ? p + 1 : NULL;
 }
 
 
 /* Reads one value; of an array or object only the bracket that opens it. */
-static chat_rc_e
-read_value(chat_json_parser_t *parser)
+static inline const unsigned char *
+read_value(chat_json_parser_t *parser, const unsigned char *start)
 {
-    const unsigned char *end, *start = parser->at;
+    unsigned             has = 0;
+    chat_json_t         *node;
+    chat_json_type_e     type;
+    const unsigned char *p;
 
     if (start == parser->end) {
-        return CHAT_BAD;
+        return NULL;
     }
 
     switch (*start) {
     case '"':
-        return read_string(parser)
-                   ? add_scalar(parser, CHAT_JSON_STRING, start)
-                   : CHAT_BAD;
+        type = CHAT_JSON_STRING;
+        p = read_string(parser, start, &has);
+        break;
     case '{':
-        return add_open(parser, CHAT_JSON_OBJECT, '}');
+        return add_open(parser, CHAT_JSON_OBJECT, '}', start);
     case '[':
-        return add_open(parser, CHAT_JSON_ARRAY, ']');
+        return add_open(parser, CHAT_JSON_ARRAY, ']', start);
     case 'n':
-        return read_word(parser, CHAT_JSON_NULL, "null");
+        type = CHAT_JSON_NULL;
+        p = read_word(parser, start, "null");
+        break;
     case 't':
-        return read_word(parser, CHAT_JSON_TRUE, "true");
+        type = CHAT_JSON_TRUE;
+        p = read_word(parser, start, "true");
+        break;
     case 'f':
-        return read_word(parser, CHAT_JSON_FALSE, "false");
+        type = CHAT_JSON_FALSE;
+        p = read_word(parser, start, "false");
+        break;
     default:
-        end = chat_json_number_end(start, parser->end);
-        parser->at = end;
-        return end ? add_scalar(parser, CHAT_JSON_NUMBER, start) : CHAT_BAD;
+        type = CHAT_JSON_NUMBER;
+        p = chat_json_number_end(start, parser->end);
+        break;
     }
+
+    return p ? add_value(parser, type, has, start, p, &node) : NULL;
 }
 
 
 /* Reads a member's key and the colon, up to the value. */
-static chat_rc_e
-read_key(chat_json_parser_t *parser)
+static inline const unsigned char *
+read_key(chat_json_parser_t *parser, const unsigned char *p)
 {
-    if (parser->at == parser->end || *parser->at != '"') {
-        return CHAT_BAD;
+    unsigned             has = 0;
+    const unsigned char *end = parser->end;
+
+    if (p == end || *p != '"') {
+        return NULL;
     }
 
-    parser->key_start = (uint32_t) (parser->at - parser->text);
-    if (!read_string(parser)) {
-        return CHAT_BAD;
+    parser->key_start = (uint32_t) (p - parser->text);
+
+    p = read_string(parser, p, &has);
+    if (p == NULL) {
+        return NULL;
     }
 
-    parser->key_end = (uint32_t) (parser->at - parser->text);
-    parser->key_has = parser->has;
-    skip_space(parser);
+    parser->key_end = (uint32_t) (p - parser->text);
+    parser->key_has = (unsigned char) has;
 
-    if (parser->at == parser->end || *parser->at != ':') {
-        return CHAT_BAD;
-    }
-
-    parser->at++;
-    skip_space(parser);
-    return CHAT_OK;
+    p = skip_space(p, end);
+    return p != end && *p == ':' ? skip_space(p + 1, end) : NULL;
 }
 
 
@@ -240,58 +241,52 @@ read_key(chat_json_parser_t *parser)
  * Reads what stands between two values: the ends of arrays and objects, then a
  * comma, unless an array or object has just begun, and the key of the next.
  */
-static chat_rc_e
-read_between(chat_json_parser_t *parser)
+static inline const unsigned char *
+read_between(chat_json_parser_t *parser, const unsigned char *p)
 {
-    unsigned char     ch;
-    chat_json_open_t *open;
+    const unsigned char *end = parser->end;
+    chat_json_open_t    *open = parser->open;
 
-    for (;;) {
-        open = &parser->open[parser->depth];
-        skip_space(parser);
-
-        if (parser->depth == 0) {
-            return parser->at == parser->end ? CHAT_OK : CHAT_BAD;
-        }
-
-        if (parser->at == parser->end) {
-            return CHAT_BAD;
-        }
-
-        ch = *parser->at;
-
-        if (ch != open->close) {
-            break;
-        }
-
-        parser->at++;
-        parser->depth--;
+    for (p = skip_space(p, end);
+         open != parser->opened && p != end && *p == open->close;
+         p = skip_space(p, end))
+    {
+        p++;
         if (open->node != NULL) {
-            open->node->end = (uint32_t) (parser->at - parser->text);
+            open->node->end = (uint32_t) (p - parser->text);
         }
+
+        open = --parser->open;
+    }
+
+    if (open == parser->opened) {
+        return p == end ? p : NULL;
+    }
+
+    if (p == end) {
+        return NULL;
     }
 
     if (open->begun) {
-        if (ch != ',') {
-            return CHAT_BAD;
+        if (*p != ',') {
+            return NULL;
         }
 
-        parser->at++;
-        skip_space(parser);
+        p = skip_space(p + 1, end);
     }
 
     parser->key_start = 0;
     parser->key_end = 0;
 
-    return open->close == '}' ? read_key(parser) : CHAT_OK;
+    return open->close == '}' ? read_key(parser, p) : p;
 }
 
 
 chat_rc_e
 chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text)
 {
-    chat_rc_e          rc;
-    chat_json_parser_t parser;
+    chat_json_parser_t   parser;
+    const unsigned char *p;
 
     doc->text = text;
     doc->root = NULL;
@@ -306,28 +301,32 @@ chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text)
         return CHAT_BAD;
     }
 
-    memset(&parser, 0, offsetof(chat_json_parser_t, open));
+    memset(&parser, 0, offsetof(chat_json_parser_t, opened));
     parser.text = text.data;
-    parser.at = text.data;
     parser.end = text.data + text.len;
+    parser.rc = CHAT_BAD;
     parser.arena = arena;
     parser.allocates = CHAT_JSON_FEW;
-    parser.open[0].tail = &doc->root;
-    parser.open[0].close = '\0';
+    parser.open = parser.opened;
+    parser.opened[0].tail = &doc->root;
+    parser.opened[0].close = '\0';
 
-    skip_space(&parser);
+    p = skip_space(text.data, parser.end);
 
     do {
-        rc = read_value(&parser);
-        rc = rc == CHAT_OK ? read_between(&parser) : rc;
-    } while (rc == CHAT_OK && parser.depth != 0);
+        p = read_value(&parser, p);
+        p = p ? read_between(&parser, p) : NULL;
+    } while (p != NULL && parser.open != parser.opened);
 
-    if (rc != CHAT_OK) {
-        doc->root = NULL;
+    if (p != NULL) {
+        return CHAT_OK;
     }
 
+    doc->root = NULL;
+
     /* a text that is not UTF-8 is no JSON, whatever else it is */
-    return rc == CHAT_LIMIT && !chat_utf8_is_valid(text) ? CHAT_BAD : rc;
+    return parser.rc == CHAT_LIMIT && !chat_utf8_is_valid(text) ? CHAT_BAD
+                                                                : parser.rc;
 }
 
 
@@ -406,16 +405,12 @@ chat_json_inner(const chat_json_doc_t *doc, uint32_t start, uint32_t end)
 }
 
 
-/* 1 if the text is that of s, which has escapes unless it is plain. */
+/* 1 if s, which has escapes, is this text. */
 static int
-chat_json_same(chat_str_t s, int plain, const char *text, size_t left)
+chat_json_same_decoded(chat_str_t s, const char *text, size_t left)
 {
     size_t        n;
     unsigned char ch[4];
-
-    if (plain) {
-        return s.len == left && memcmp(s.data, text, left) == 0;
-    }
 
     while (s.len != 0) {
         n = chat_json_decode(&s, ch);
@@ -429,6 +424,21 @@ chat_json_same(chat_str_t s, int plain, const char *text, size_t left)
     }
 
     return left == 0;
+}
+
+
+/* 1 if the text is that of s, a string of which the scan found has. */
+static inline int
+chat_json_same(chat_str_t s, unsigned has, const char *text, size_t left)
+{
+    if ((has & CHAT_JSON_ESCAPED) == 0) {
+        return s.len == left
+               && (left == 0
+                   || (s.data[0] == (unsigned char) text[0]
+                       && memcmp(s.data, text, left) == 0));
+    }
+
+    return chat_json_same_decoded(s, text, left);
 }
 
 
@@ -483,7 +493,7 @@ chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
     chat_json_note(node);
     s = chat_json_inner(doc, node->start, node->end);
 
-    return node->plain ? s : chat_json_decoded(doc, s);
+    return node->has & CHAT_JSON_ESCAPED ? chat_json_decoded(doc, s) : s;
 }
 
 
@@ -505,7 +515,17 @@ chat_json_equals(chat_json_doc_t *doc, const chat_json_t *node,
 
     chat_json_note(node);
     return chat_json_same(chat_json_inner(doc, node->start, node->end),
-                          node->plain, text, len);
+                          node->has, text, len);
+}
+
+
+static inline int
+chat_json_key_equals(const chat_json_doc_t *doc, const chat_json_t *member,
+                     const char *key, size_t len)
+{
+    return chat_json_same(
+        chat_json_inner(doc, member->key_start, member->key_end),
+        member->key_has, key, len);
 }
 
 
@@ -514,9 +534,7 @@ chat_json_key_is(chat_json_doc_t *doc, const chat_json_t *member,
                  const char *key)
 {
     return member != NULL && member->key_end != 0
-           && chat_json_same(
-               chat_json_inner(doc, member->key_start, member->key_end),
-               member->plain_key, key, strlen(key));
+           && chat_json_key_equals(doc, member, key, strlen(key));
 }
 
 
@@ -531,13 +549,7 @@ chat_json_find(chat_json_doc_t *doc, const chat_json_t *object,
     }
 
     for (member = object->child; member != NULL; member = member->next) {
-        if (member->plain_key
-                ? member->key_end - member->key_start != len + 2
-                      || memcmp(doc->text.data + member->key_start + 1, key,
-                                len)
-                             != 0
-                : !chat_json_key_is(doc, member, key))
-        {
+        if (!chat_json_key_equals(doc, member, key, len)) {
             continue;
         }
 

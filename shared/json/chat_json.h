@@ -38,12 +38,10 @@ struct chat_json_s {
     uint32_t         key_start; /* of the member's key, quotes included */
     uint32_t         key_end;   /* one past it; 0: not a member */
     chat_json_type_e type;
-    unsigned         read : 1;      /* an accessor gave its value */
-    unsigned         plain : 1;     /* a string without escapes */
-    unsigned         plain_key : 1; /* likewise its key */
-    unsigned         varied : 1;    /* a string with an escape that could be
-                                       written otherwise */
-    unsigned         opaque : 1;    /* an array with other elements, too */
+    unsigned char    has;     /* of a string: see chat_json_scan.h */
+    unsigned char    key_has; /* likewise of its key */
+    unsigned char    read;    /* 1: an accessor gave its value */
+    unsigned char    opaque;  /* 1: an array with other elements, too */
 };
 
 typedef struct {

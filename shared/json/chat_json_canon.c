@@ -153,6 +153,7 @@ canon_string(canon_t *canon)
         return;
     }
 
+    node.has = (unsigned char) has;
     node.start = (uint32_t) (start - text.data);
     node.end = (uint32_t) (canon->at - text.data);
     s = chat_json_string(canon->doc, &node);
@@ -360,7 +361,8 @@ list_members(const canon_t *canon, const chat_json_t *object,
     const chat_json_t *node;
 
     for (node = object->child; node != NULL; node = node->next) {
-        if (!node->plain_key || n == CHAT_JSON_MEMBERS) {
+        if ((node->key_has & CHAT_JSON_ESCAPED) != 0 || n == CHAT_JSON_MEMBERS)
+        {
             return 0;
         }
 
@@ -401,6 +403,15 @@ write_key(chat_buf_t *out, unsigned char separator, chat_str_t key)
 }
 
 
+/* 1 if it is a string that is its own canonical form. */
+static int
+is_canonical_string(const chat_json_t *node)
+{
+    return node->type == CHAT_JSON_STRING
+           && (node->has & CHAT_JSON_VARIED) == 0;
+}
+
+
 /* The value of the node, and of all below it that the tree has. */
 static void
 canon_node(canon_t *canon, const chat_json_t *node)
@@ -412,7 +423,7 @@ canon_node(canon_t *canon, const chat_json_t *node)
 
     canon->at = canon->doc->text.data + node->start;
 
-    if (node->type == CHAT_JSON_STRING && !node->varied) {
+    if (is_canonical_string(node)) {
         chat_buf_add(out, chat_str(canon->at, node->end - node->start));
         return;
     }
@@ -469,7 +480,7 @@ chat_json_digest(chat_json_doc_t *doc, const chat_json_t *node,
     chat_rc_e  rc;
     chat_buf_t buf = { 0 };
 
-    if (node != NULL && node->type == CHAT_JSON_STRING && !node->varied) {
+    if (node != NULL && is_canonical_string(node)) {
         chat_digest(chat_json_raw(doc, node), out); /* it is its own form */
         return CHAT_OK;
     }

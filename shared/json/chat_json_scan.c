@@ -1,9 +1,9 @@
 /*
  * chat_json_scan.c: see chat_json_scan.h.
  *
- * With AVX2 32 bytes of ASCII at a time, escapes included; with SSE2, which
- * each x86-64 has, 16; else, and at the end of a text, eight bytes without
- * escapes. The unit tests compare them.
+ * With AVX2 32 bytes of ASCII at a time, escapes included; else, and at the
+ * end of a text, eight bytes without escapes. A short string takes one block
+ * of SSE2, which each x86-64 has. The unit tests compare them.
  */
 
 #include "json/chat_json_scan.h"
@@ -12,8 +12,8 @@
 
 #if defined(__SSE2__) && !defined(CHAT_SCAN_PORTABLE)
 #include <immintrin.h>
-#define CHAT_SCAN_BLOCK 16
-#define CHAT_SCAN_WIDE 32
+#define CHAT_SCAN_BLOCK 32
+#define CHAT_SCAN_SHORT 16
 #endif
 
 
@@ -107,15 +107,14 @@ bits_of(__m128i block, char byte)
  * each second one is escaped: the subtraction carries along the row.
  */
 static inline uint32_t
-escaped_bits(uint32_t backslashes, unsigned size, uint32_t *odd)
+escaped_bits(uint32_t backslashes, uint32_t *odd)
 {
-    uint32_t all = UINT32_MAX >> (32 - size), alternate = 0xaaaaaaaa;
-    uint32_t first = backslashes & ~*odd;
-    uint32_t ends = (((first << 1 | alternate) - first) ^ alternate) & all;
+    uint32_t alternate = 0xaaaaaaaa, first = backslashes & ~*odd;
+    uint32_t ends = ((first << 1 | alternate) - first) ^ alternate;
     uint32_t escaped = ends ^ (backslashes | *odd);
 
-    *odd = (ends & backslashes) >> (size - 1);
-    return escaped & all;
+    *odd = (ends & backslashes) >> (CHAT_SCAN_BLOCK - 1);
+    return escaped;
 }
 
 
@@ -145,52 +144,11 @@ block_stop(const unsigned char *p, uint32_t backslashes, uint32_t escaped,
  * Moves over blocks of ASCII with the usual escapes. Returns where it stops:
  * at the closing quote, or where other code has to look: at an escape, a
  * control character, one that is not ASCII, or in the last bytes.
- */
-static const unsigned char *
-blocks_end(const unsigned char *p, const unsigned char *end, unsigned *has)
-{
-    __m128i              block;
-    uint32_t             odd = 0, backslashes, escaped, slashes, letters, stop;
-    const unsigned char *at;
-
-    for (/* void */; end - p >= CHAT_SCAN_BLOCK; p += CHAT_SCAN_BLOCK) {
-        block = _mm_loadu_si128((const __m128i *) p);
-        backslashes = bits_of(block, '\\');
-        /* as signed bytes, those above 0x7f are below 0x20, too */
-        stop = (unsigned) _mm_movemask_epi8(
-            _mm_cmplt_epi8(block, _mm_set1_epi8(0x20)));
-
-        if ((backslashes | odd) == 0) {
-            stop |= bits_of(block, '"');
-            if (stop != 0) {
-                return p + __builtin_ctz(stop);
-            }
-            continue;
-        }
-
-        escaped = escaped_bits(backslashes, CHAT_SCAN_BLOCK, &odd);
-        slashes = bits_of(block, '/');
-        letters = slashes | backslashes | bits_of(block, '"')
-                  | bits_of(block, 'n') | bits_of(block, 't')
-                  | bits_of(block, 'r') | bits_of(block, 'b')
-                  | bits_of(block, 'f');
-        stop |= (bits_of(block, '"') & ~escaped) | (escaped & ~letters);
-        at = block_stop(p, backslashes, escaped, slashes, stop, has);
-        if (at != NULL) {
-            return at;
-        }
-    }
-
-    return p - odd;
-}
-
-
-/*
- * As blocks_end(). The four low bits of a byte select the letter that it can
- * be; an escaped b, which shares them with r, is left to other code.
+ * The four low bits of a byte select the letter that it can be; an escaped b,
+ * which shares them with r, is left to other code.
  */
 static __attribute__((target("avx2"))) const unsigned char *
-wide_end(const unsigned char *p, const unsigned char *end, unsigned *has)
+blocks_end(const unsigned char *p, const unsigned char *end, unsigned *has)
 {
     __m256i              block, letters;
     uint32_t             odd = 0, backslashes, quotes, slashes, escaped, stop;
@@ -199,7 +157,7 @@ wide_end(const unsigned char *p, const unsigned char *end, unsigned *has)
     letters = _mm256_broadcastsi128_si256(_mm_setr_epi8(
         -1, 0, 'r', 0, 't', 0, 'f', 0, 0, 0, 0, 0, '\\', 0, 'n', '/'));
 
-    for (/* void */; end - p >= CHAT_SCAN_WIDE; p += CHAT_SCAN_WIDE) {
+    for (/* void */; end - p >= CHAT_SCAN_BLOCK; p += CHAT_SCAN_BLOCK) {
         block = _mm256_loadu_si256((const __m256i *) p);
         backslashes = (uint32_t) _mm256_movemask_epi8(
             _mm256_cmpeq_epi8(block, _mm256_set1_epi8('\\')));
@@ -216,7 +174,7 @@ wide_end(const unsigned char *p, const unsigned char *end, unsigned *has)
             continue;
         }
 
-        escaped = escaped_bits(backslashes, CHAT_SCAN_WIDE, &odd);
+        escaped = escaped_bits(backslashes, &odd);
         slashes = (uint32_t) _mm256_movemask_epi8(
             _mm256_cmpeq_epi8(block, _mm256_set1_epi8('/')));
         stop |= quotes & ~escaped;
@@ -241,18 +199,13 @@ static __attribute__((noinline)) const unsigned char *
 string_end(const unsigned char *p, const unsigned char *end, unsigned *has)
 {
 #ifdef CHAT_SCAN_BLOCK
-    int wide = __builtin_cpu_supports("avx2");
+    int blocks = __builtin_cpu_supports("avx2");
 #endif
 
     while (p != NULL) {
 #ifdef CHAT_SCAN_BLOCK
-        if (wide) {
-            p = wide_end(p, end, has);
-        }
-
-        p = blocks_end(p, end, has);
-        if (p != end && *p == '"') {
-            break;
+        if (blocks) {
+            p = blocks_end(p, end, has);
         }
 #endif
 
@@ -280,7 +233,7 @@ chat_json_string_end(const unsigned char *p, const unsigned char *end,
     unsigned stop;
 
     /* most strings of a stream are a few characters of ASCII */
-    if (end - p >= CHAT_SCAN_BLOCK) {
+    if (end - p >= CHAT_SCAN_SHORT) {
         block = _mm_loadu_si128((const __m128i *) p);
         stop = bits_of(block, '"') | bits_of(block, '\\')
                | (unsigned) _mm_movemask_epi8(
