@@ -59,7 +59,7 @@ warnings = -std=c11 -Wall -Wextra -Werror -Wpointer-arith \
 sanitize = -fsanitize=address,undefined -fno-sanitize-recover=undefined \
            -fno-omit-frame-pointer
 # What an arena keeps would hide from ASan.
-san_opts = -g -O1 $(sanitize) -DCHAT_ARENA_SPARES=0
+san_opts = -g -O1 $(sanitize) -DCHAT_ARENA_KEPT=0
 # Each module has its own ngx_modules, which ASan reports as an error.
 no_globals = --param asan-globals=0
 

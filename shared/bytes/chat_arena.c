@@ -2,9 +2,11 @@
  * chat_arena.c: see chat_arena.h.
  *
  * An arena is a chain of blocks. It contains the first one, which a reset
- * keeps, so that a reader of many small frames allocates once. Blocks of the
- * largest size are kept for the arenas to come: free() would return their
- * pages to the system, and each would cost a page fault again.
+ * keeps, so that a reader of many small frames allocates once. Other blocks
+ * are 512 bytes to 64 KB long, a power of two, and are kept for the arenas to
+ * come: malloc() takes longer, and free() would return large ones to the
+ * system, so that each page costs a page fault again. A larger block is as
+ * long as what it was made for.
  */
 
 #include "bytes/chat_arena.h"
@@ -14,11 +16,12 @@
 
 #define CHAT_ARENA_ALIGN (alignof(max_align_t))
 #define CHAT_ARENA_FIRST 512
-#define CHAT_ARENA_LARGEST (64 * 1024)
+#define CHAT_ARENA_SIZES 8 /* of blocks that are kept */
+#define CHAT_ARENA_LARGEST (CHAT_ARENA_FIRST << (CHAT_ARENA_SIZES - 1))
 #define CHAT_ARENA_ITEMS 8 /* a list has room for at first */
 
-#ifndef CHAT_ARENA_SPARES
-#define CHAT_ARENA_SPARES 64 /* blocks that a process keeps */
+#ifndef CHAT_ARENA_KEPT
+#define CHAT_ARENA_KEPT (4 * 1024 * 1024) /* bytes that a process keeps */
 #endif
 
 typedef struct chat_block_s chat_block_t;
@@ -37,23 +40,43 @@ struct chat_arena_s {
     chat_block_t  first;
 };
 
-static chat_block_t *spares; /* of CHAT_ARENA_LARGEST */
-static size_t        nspares;
+static chat_block_t *spares[CHAT_ARENA_SIZES]; /* by size */
+static size_t        kept;                     /* bytes of them */
+
+
+/* The index in spares of the least blocks that take this many bytes. */
+static size_t
+index_of(size_t size)
+{
+    size_t i = 0;
+
+    while (((size_t) CHAT_ARENA_FIRST << i) < size) {
+        i++;
+    }
+
+    return i;
+}
 
 
 static chat_block_t *
 chat_block_create(chat_block_t *next, size_t size)
 {
-    chat_block_t *block;
+    size_t        i;
+    chat_block_t *block = NULL;
 
     if (size > SIZE_MAX - sizeof(chat_block_t)) {
         return NULL;
     }
 
-    if (size == CHAT_ARENA_LARGEST && spares != NULL) {
-        block = spares;
-        spares = block->next;
-        nspares--;
+    if (size <= CHAT_ARENA_LARGEST) {
+        i = index_of(size);
+        size = (size_t) CHAT_ARENA_FIRST << i;
+        block = spares[i];
+    }
+
+    if (block != NULL) {
+        spares[i] = block->next;
+        kept -= size;
 
     } else {
         block = malloc(sizeof(chat_block_t) + size);
@@ -74,14 +97,18 @@ chat_block_create(chat_block_t *next, size_t size)
 static void
 chat_block_free(chat_block_t *block)
 {
-    if (block->size != CHAT_ARENA_LARGEST || nspares == CHAT_ARENA_SPARES) {
+    size_t i;
+
+    if (block->size > CHAT_ARENA_LARGEST
+        || block->size > CHAT_ARENA_KEPT - kept) {
         free(block);
         return;
     }
 
-    block->next = spares;
-    spares = block;
-    nspares++;
+    i = index_of(block->size);
+    block->next = spares[i];
+    spares[i] = block;
+    kept += block->size;
 }
 
 
