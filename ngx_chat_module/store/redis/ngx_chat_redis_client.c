@@ -522,13 +522,11 @@ void
 ngx_chat_redis_log_error(ngx_chat_redis_client_t *client,
                          const redisReply        *reply)
 {
-    u_char text[NGX_CHAT_REDIS_ERROR] = "a reply of another type";
+    const char *text = reply->type == REDIS_REPLY_ERROR
+                           ? reply->str
+                           : "a reply of another type";
 
-    if (reply->type == REDIS_REPLY_ERROR) {
-        (void) ngx_chat_redis_error(reply, text);
-    }
-
-    if (is_new(client, (char *) text)
+    if (is_new(client, text)
         || ngx_current_msec - client->logged_at >= NGX_CHAT_REDIS_LOG_AGAIN)
     {
         client->logged_at = ngx_current_msec;
@@ -742,7 +740,6 @@ is_readonly(const redisReply *reply)
 static void
 on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
-    u_char                   why[NGX_CHAT_REDIS_ERROR];
     ngx_uint_t               is_setup;
     ngx_chat_redis_client_t *client = conn->data;
     ngx_chat_redis_cmd_t    *cmd = ngx_chat_redis_next(&client->cmds, NULL);
@@ -756,9 +753,8 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
     /* the command stays in the queue for the next connection */
     is_setup = cmd->is_setup;
     if ((is_setup && reply->type == REDIS_REPLY_ERROR) || is_readonly(reply)) {
-        (void) ngx_chat_redis_error(reply, why);
+        ngx_chat_redis_client_disconnect(client, reply->str);
         freeReplyObject(reply);
-        ngx_chat_redis_client_disconnect(client, (const char *) why);
         return;
     }
 

@@ -120,21 +120,12 @@ ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn)
 void
 ngx_chat_redis_conn_fail(ngx_chat_redis_conn_t *conn, const char *fmt, ...)
 {
-    u_char *p, *end;
+    u_char *end = conn->why + sizeof(conn->why) - 1;
     va_list args;
 
     va_start(args, fmt);
-    end =
-        ngx_vslprintf(conn->why, conn->why + sizeof(conn->why) - 1, fmt, args);
+    *ngx_vslprintf(conn->why, end, fmt, args) = '\0';
     va_end(args);
-
-    *end = '\0';
-
-    for (p = conn->why; p < end; p++) {
-        if (*p < ' ' || *p > '~') {
-            *p = '.';
-        }
-    }
 
     ngx_chat_redis_conn_close(conn);
     conn->has_failed = 1;
@@ -417,16 +408,13 @@ void
 ngx_chat_redis_handshake_reply(ngx_chat_redis_conn_t *conn,
                                const redisReply      *reply)
 {
-    u_char      text[NGX_CHAT_REDIS_ERROR];
     const char *why = NULL, *command = conn->handshake[0];
 
     if (reply->type == REDIS_REPLY_ERROR) {
-        (void) ngx_chat_redis_error(reply, text);
-
         /* the server has accepted a user that may not send PING */
         why = *command == 'P' && ngx_chat_redis_is_error(reply, "NOPERM")
                   ? NULL
-                  : (const char *) text;
+                  : reply->str;
 
     } else if (reply->type
                != (*command == 'R' ? REDIS_REPLY_ARRAY : REDIS_REPLY_STATUS))

@@ -24,7 +24,6 @@
 #include "store/redis/ngx_chat_redis_conf.h"
 
 #define NGX_CHAT_REDIS_PENDING (32 * 1024 * 1024) /* bytes of a queue */
-#define NGX_CHAT_REDIS_ERROR 200 /* bytes of an error's text, and its 0 */
 
 typedef struct ngx_chat_redis_conn_s ngx_chat_redis_conn_t;
 
@@ -44,7 +43,7 @@ struct ngx_chat_redis_conn_s {
 
     /*
      * The next reply, which the owner frees (freeReplyObject). It may close
-     * the connection.
+     * the connection. The text of an error is fit for the log.
      */
     void (*reply)(ngx_chat_redis_conn_t *conn, redisReply *reply);
 
@@ -113,13 +112,6 @@ void ngx_chat_redis_conn_command(ngx_chat_redis_conn_t *conn, const char *fmt,
 
 /* Sends at once what the socket takes. */
 void ngx_chat_redis_conn_flush(ngx_chat_redis_conn_t *conn);
-
-/*
- * Writes an error reply, fit for the log, into text (NGX_CHAT_REDIS_ERROR
- * bytes) and returns its length: without control characters, and without the
- * arguments that the server repeats, which may be secrets.
- */
-size_t ngx_chat_redis_error(const redisReply *reply, u_char *text);
 
 /* 1 if reply is an error that begins so. */
 ngx_uint_t ngx_chat_redis_is_error(const redisReply *reply,

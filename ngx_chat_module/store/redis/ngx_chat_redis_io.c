@@ -19,6 +19,7 @@
 /* No command is longer than the queue, so no value that it has stored is. */
 #define NGX_CHAT_REDIS_STRING_MAX NGX_CHAT_REDIS_PENDING
 #define NGX_CHAT_REDIS_LINE_MAX 65536
+#define NGX_CHAT_REDIS_ERROR 300 /* longer than any redirection */
 
 /*
  * Elements of a reply, in all its arrays: two for each fact of a key, which
@@ -172,10 +173,8 @@ ngx_chat_redis_text(const redisReply *reply)
 ngx_uint_t
 ngx_chat_redis_is_error(const redisReply *reply, const char *prefix)
 {
-    size_t len = ngx_strlen(prefix);
-
-    return reply->type == REDIS_REPLY_ERROR && (size_t) reply->len >= len
-           && ngx_memcmp(reply->str, prefix, len) == 0;
+    return reply->type == REDIS_REPLY_ERROR
+           && ngx_strncmp(reply->str, prefix, ngx_strlen(prefix)) == 0;
 }
 
 
@@ -187,35 +186,30 @@ ngx_chat_redis_is_message(const redisReply *reply, const char *kind)
 }
 
 
-size_t
-ngx_chat_redis_error(const redisReply *reply, u_char *text)
+/*
+ * Makes an error fit for the log: bounded, without control characters, and
+ * without the arguments that the server repeats, which may be secrets.
+ */
+static void
+clean_error(redisReply *reply)
 {
-    size_t  len = reply->str ? (size_t) reply->len : 0, i;
-    u_char *args = NULL;
+    u_char *p, *end, *args;
 
-    /* what follows may be a password, or a result */
-    if (len != 0) {
-        args = ngx_strlcasestrn((u_char *) reply->str,
-                                (u_char *) reply->str + len,
-                                (u_char *) ", with args", 11 - 1);
+    if (reply->type != REDIS_REPLY_ERROR) {
+        return;
     }
 
-    if (args != NULL) {
-        len = (size_t) (args - (u_char *) reply->str);
-    }
+    p = (u_char *) reply->str;
+    end = p + ngx_min((size_t) reply->len, NGX_CHAT_REDIS_ERROR);
+    args = ngx_strlcasestrn(p, end, (u_char *) ", with args", 11 - 1);
 
-    len = ngx_min(len, NGX_CHAT_REDIS_ERROR - 1);
-
-    for (i = 0; i < len; i++) {
-        text[i] = (u_char) reply->str[i];
-
-        if (text[i] < ' ' || text[i] > '~') {
-            text[i] = '.';
+    for (end = args ? args : end; p < end; p++) {
+        if (*p < ' ' || *p > '~') {
+            *p = '.';
         }
     }
 
-    text[len] = '\0';
-    return len;
+    *p = '\0';
 }
 
 
@@ -347,6 +341,8 @@ feed_reader(ngx_chat_redis_conn_t *conn, const char *bytes, size_t n)
         conn->unfinished = 0;
         conn->elements = 0;
         conn->silent = 0;
+
+        clean_error(reply);
 
         if (conn->is_ready) {
             conn->reply(conn, reply);

@@ -174,12 +174,10 @@ on_switch_master(ngx_chat_redis_sentinel_t *sentinel, chat_str_t text)
 static void
 on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
-    u_char                     why[NGX_CHAT_REDIS_ERROR];
     ngx_chat_redis_sentinel_t *sentinel = conn->data;
 
     if (reply->type == REDIS_REPLY_ERROR) {
-        (void) ngx_chat_redis_error(reply, why);
-        next_sentinel(&sentinel->conn, (const char *) why);
+        next_sentinel(conn, reply->str);
 
     } else if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_QUERY) {
         on_address(sentinel, reply);

@@ -181,7 +181,6 @@ on_subscriber_closed(ngx_chat_redis_conn_t *conn, const char *why)
 static void
 on_subscriber_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
-    u_char                  why[NGX_CHAT_REDIS_ERROR];
     chat_digest_t           name;
     ngx_chat_store_redis_t *redis = conn->data;
 
@@ -199,8 +198,7 @@ on_subscriber_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
         notify_all(redis);
 
     } else if (reply->type == REDIS_REPLY_ERROR) {
-        (void) ngx_chat_redis_error(reply, why);
-        ngx_chat_redis_conn_fail(conn, "%s", why);
+        ngx_chat_redis_conn_fail(conn, "%s", reply->str);
 
     } else {
         /* the reply to a PING: the subscription lasts */
