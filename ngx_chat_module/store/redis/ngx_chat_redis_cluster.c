@@ -427,8 +427,7 @@ endpoint_node(ngx_chat_redis_node_t *from, const redisReply *endpoint)
 
     /* a name, and no resolver */
     if (node != NULL && ip.len != 0 && from->cluster->conf->resolver == NULL
-        && node->client.conn.host == &node->address.host
-        && node->address.host.naddrs == 0)
+        && node->client.conn.host == &node->address.host)
     {
         ngx_chat_redis_address_set_ip(&node->address, ip);
     }

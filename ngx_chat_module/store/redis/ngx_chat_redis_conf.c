@@ -24,85 +24,31 @@
 #define NGX_CHAT_REDIS_DB_MAX 1000000
 #define NGX_CHAT_REDIS_TIMEOUT 200 /* ms */
 #define NGX_CHAT_REDIS_PASSWORD_MAX 4096
-#define NGX_CHAT_REDIS_CHAIN_MAX 9 /* of certificates */
 
-typedef struct {
-    ngx_str_t               prefix;
-    ngx_chat_redis_scheme_e scheme;
-    in_port_t               port; /* default; 0: a path */
-    ngx_uint_t              tls;
-} scheme_t;
-
-static const scheme_t schemes[] = {
-    { ngx_string("redis://"), NGX_CHAT_REDIS_ONE, NGX_CHAT_REDIS_PORT, 0 },
-    { ngx_string("redis+sentinel://"), NGX_CHAT_REDIS_SENTINEL,
-      NGX_CHAT_REDIS_SENTINEL_PORT, 0 },
-    { ngx_string("redis+cluster://"), NGX_CHAT_REDIS_CLUSTER,
-      NGX_CHAT_REDIS_PORT, 0 },
-#if (NGX_SSL)
-    { ngx_string("rediss://"), NGX_CHAT_REDIS_ONE, NGX_CHAT_REDIS_PORT, 1 },
-    { ngx_string("rediss+sentinel://"), NGX_CHAT_REDIS_SENTINEL,
-      NGX_CHAT_REDIS_SENTINEL_PORT, 1 },
-    { ngx_string("rediss+cluster://"), NGX_CHAT_REDIS_CLUSTER,
-      NGX_CHAT_REDIS_PORT, 1 },
-#endif
-    { ngx_string("unix:"), NGX_CHAT_REDIS_ONE, 0, 0 },
-    { ngx_null_string, NGX_CHAT_REDIS_ONE, 0, 0 }
-};
+/* What follows "redis" or "rediss", for each ngx_chat_redis_scheme_e. */
+static const ngx_str_t schemes[] = { ngx_string("://"),
+                                     ngx_string("+sentinel://"),
+                                     ngx_string("+cluster://") };
 
 
+/* 1 if text has only characters of names and of addresses. */
 static ngx_uint_t
-is_name(chat_str_t host)
+is_name(chat_str_t text)
 {
     size_t i;
     u_char c;
 
-    for (i = 0; i < host.len; i++) {
-        c = ngx_tolower(host.data[i]);
+    for (i = 0; i < text.len; i++) {
+        c = ngx_tolower(text.data[i]);
 
-        if ((c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-'
-            && c != '.' && c != '_')
+        if ((c < 'a' || c > 'z') && (c < '0' || c > '9')
+            && memchr("-._:", c, 4) == NULL)
         {
             return 0;
         }
     }
 
-    return host.len > 0;
-}
-
-
-/* Writes the IP address to sockaddr; returns its length, 0 if it is none. */
-static socklen_t
-parse_ip(chat_str_t ip, ngx_sockaddr_t *sockaddr)
-{
-    u_char   *text = (u_char *) ip.data;
-    in_addr_t address = ngx_inet_addr(text, ip.len);
-
-    if (address != INADDR_NONE) {
-        sockaddr->sockaddr_in.sin_family = AF_INET;
-        sockaddr->sockaddr_in.sin_addr.s_addr = address;
-        return sizeof(struct sockaddr_in);
-    }
-
-#if (NGX_HAVE_INET6)
-    if (ngx_inet6_addr(text, ip.len, sockaddr->sockaddr_in6.sin6_addr.s6_addr)
-        == NGX_OK)
-    {
-        sockaddr->sockaddr_in6.sin6_family = AF_INET6;
-        return sizeof(struct sockaddr_in6);
-    }
-#endif
-
-    return 0;
-}
-
-
-ngx_uint_t
-ngx_chat_redis_is_ip(chat_str_t host)
-{
-    ngx_sockaddr_t sockaddr;
-
-    return parse_ip(host, &sockaddr) != 0;
+    return text.len > 0;
 }
 
 
@@ -117,15 +63,9 @@ ngx_chat_redis_host_is(const ngx_chat_redis_host_t *host, chat_str_t name,
 void
 ngx_chat_redis_address_set_ip(ngx_chat_redis_address_t *address, chat_str_t ip)
 {
-    address->addr.socklen = parse_ip(ip, &address->sockaddr);
-
-    if (address->addr.socklen != 0) {
-        ngx_inet_set_port(&address->sockaddr.sockaddr, address->host.port);
-        address->addr.sockaddr = &address->sockaddr.sockaddr;
-        address->addr.name = address->host.name;
-        address->host.addrs = &address->addr;
-        address->host.naddrs = 1;
-    }
+    address->host.target.data = address->ip;
+    address->host.target.len = ngx_min(ip.len, sizeof(address->ip));
+    ngx_memcpy(address->ip, ip.data, address->host.target.len);
 }
 
 
@@ -136,7 +76,7 @@ ngx_chat_redis_address_set(ngx_chat_redis_address_t *address, chat_str_t name,
     ngx_chat_redis_host_t *host = &address->host;
 
     if (port < 1 || port > 65535 || name.len >= sizeof(address->text)
-        || !(is_name(name) || ngx_chat_redis_is_ip(name)))
+        || !is_name(name))
     {
         return NGX_ERROR;
     }
@@ -153,7 +93,7 @@ ngx_chat_redis_address_set(ngx_chat_redis_address_t *address, chat_str_t name,
                     &host->host, port)
         - address->name;
 
-    ngx_chat_redis_address_set_ip(address, name);
+    host->target = host->host;
     return NGX_OK;
 }
 
@@ -239,8 +179,7 @@ read_userinfo(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
 
 /* The path of a socket; or host, host:port, [address], [address]:port. */
 static ngx_int_t
-read_host(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text,
-          in_port_t port)
+read_host(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
 {
     ngx_url_t                 url;
     ngx_chat_redis_host_t    *host = &conf->hosts[conf->nhosts];
@@ -248,14 +187,16 @@ read_host(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text,
 
     ngx_memzero(&url, sizeof(ngx_url_t));
     url.url = text;
-    url.default_port = port;
+    url.default_port = conf->scheme == NGX_CHAT_REDIS_SENTINEL
+                           ? NGX_CHAT_REDIS_SENTINEL_PORT
+                           : NGX_CHAT_REDIS_PORT;
     url.no_resolve = 1;
 
     if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "%s in \"chat_store\", it must be host[:port]%s",
-                           url.err ? url.err : "no memory",
-                           port ? "" : " or unix:PATH");
+                           "%s in \"chat_store\", it must be host[:port] "
+                           "or unix:PATH",
+                           url.err ? url.err : "no memory");
         return NGX_ERROR;
     }
 
@@ -287,14 +228,15 @@ read_host(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text,
     }
 
     *host = address->host;
+    host->addrs = url.addrs; /* of an IP address */
+    host->naddrs = url.naddrs;
     return NGX_OK;
 }
 
 
 /* One host; with another scheme than ONE more of them, and commas between. */
 static ngx_int_t
-read_hosts(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text,
-           in_port_t port)
+read_hosts(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
 {
     u_char *comma;
 
@@ -307,12 +249,12 @@ read_hosts(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text,
     while (conf->scheme != NGX_CHAT_REDIS_ONE
            && (comma = ngx_strlchr(text.data, text.data + text.len, ',')))
     {
-        if (read_host(cf, conf, split(&text, comma), port) != NGX_OK) {
+        if (read_host(cf, conf, split(&text, comma)) != NGX_OK) {
             return NGX_ERROR;
         }
     }
 
-    return read_host(cf, conf, text, port);
+    return read_host(cf, conf, text);
 }
 
 
@@ -349,6 +291,37 @@ read_path(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
 }
 
 
+/* Cuts off the scheme; text ends with a NUL. */
+static ngx_int_t
+read_scheme(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t *text)
+{
+    u_char    *p = text->data;
+    ngx_uint_t i, n = 0;
+
+    if (ngx_strncasecmp(p, (u_char *) "redis", 5) == 0) {
+        n = sizeof(schemes) / sizeof(schemes[0]);
+        p += 5;
+#if (NGX_SSL)
+        conf->tls = ngx_tolower(*p) == 's';
+        p += conf->tls;
+#endif
+    }
+
+    for (i = 0; i < n; i++) {
+        if (ngx_strncasecmp(p, schemes[i].data, schemes[i].len) == 0) {
+            conf->scheme = i;
+            (void) split(text, p + schemes[i].len - 1);
+            return NGX_OK;
+        }
+    }
+
+    return invalid(cf, "store",
+                   "shm[:SIZE], redis://..., redis+sentinel://..., "
+                   "redis+cluster://..., rediss... for TLS, or "
+                   "unix:PATH");
+}
+
+
 /*
  * Reads unix:PATH or scheme://[user[:password]@]host[:port],...[/...] into
  * conf. NGX_ERROR: it has been logged.
@@ -356,31 +329,13 @@ read_path(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
 static ngx_int_t
 read_url(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
 {
-    u_char         *at, *slash;
-    ngx_str_t       path = ngx_null_string;
-    const scheme_t *scheme = schemes;
+    u_char   *at, *slash;
+    ngx_str_t path = ngx_null_string;
 
-    /* text ends with a NUL */
-    while (
-        scheme->prefix.len
-        && ngx_strncasecmp(text.data, scheme->prefix.data, scheme->prefix.len)
-               != 0)
-    {
-        scheme++;
-    }
-
-    if (scheme->prefix.len == 0) {
-        return invalid(cf, "store",
-                       "shm[:SIZE], redis://..., redis+sentinel://..., "
-                       "redis+cluster://..., rediss... for TLS, or "
-                       "unix:PATH");
-    }
-
-    conf->scheme = scheme->scheme;
-    conf->tls = scheme->tls;
-
-    if (scheme->port != 0) {
-        (void) split(&text, text.data + scheme->prefix.len - 1);
+    if (ngx_strncasecmp(text.data, (u_char *) "unix:", 5) != 0) {
+        if (read_scheme(cf, conf, &text) != NGX_OK) {
+            return NGX_ERROR;
+        }
 
         slash = ngx_strlchr(text.data, text.data + text.len, '/');
         if (slash) {
@@ -405,28 +360,28 @@ read_url(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
     /* the hosts; the master stands behind them and a slash */
     conf->name = text;
     conf->name.len += conf->master.len ? 1 + conf->master.len : 0;
-    return read_hosts(cf, conf, text, scheme->port);
+    return read_hosts(cf, conf, text);
 }
 
 
-/* Opens a file that a parameter names; NGX_INVALID_FILE: it is logged. */
-static ngx_fd_t
+/* Opens a file that a parameter names; NULL: it is logged. */
+static FILE *
 open_file(ngx_conf_t *cf, ngx_str_t *name, const char *parameter)
 {
-    ngx_fd_t fd;
+    FILE *file;
 
     if (ngx_conf_full_name(cf->cycle, name, 1) != NGX_OK) {
-        return NGX_INVALID_FILE;
+        return NULL;
     }
 
-    fd = ngx_open_file(name->data, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
-    if (fd == NGX_INVALID_FILE) {
+    file = fopen((char *) name->data, "re");
+    if (file == NULL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
                            "cannot open \"%V\", the \"%s\" of \"chat_store\"",
                            name, parameter);
     }
 
-    return fd;
+    return file;
 }
 
 
@@ -435,48 +390,29 @@ static ngx_int_t
 read_secret(ngx_conf_t *cf, const char *parameter, ngx_str_t *name,
             ngx_str_t *secret)
 {
-    u_char   text[NGX_CHAT_REDIS_PASSWORD_MAX + 1], *end;
-    size_t   len = 0;
-    ssize_t  n;
-    ngx_fd_t fd;
+    FILE  *file;
+    size_t size = NGX_CHAT_REDIS_PASSWORD_MAX + 2; /* a line end, and a NUL */
 
     if (name->len == 0) {
         return NGX_OK;
     }
 
-    fd = open_file(cf, name, parameter);
-    if (fd == NGX_INVALID_FILE) {
+    secret->data = ngx_pcalloc(cf->pool, size);
+    file = secret->data ? open_file(cf, name, parameter) : NULL;
+    if (file == NULL) {
         return NGX_ERROR;
     }
 
-    do {
-        n = ngx_read_fd(fd, text + len, sizeof(text) - len);
-        len += n > 0 ? n : 0;
-    } while (n > 0 && len < sizeof(text));
+    (void) fgets((char *) secret->data, size, file);
+    (void) fclose(file);
 
-    (void) ngx_close_file(fd);
-
-    end = memchr(text, '\n', len);
-    end = end ? end : text + len;
-
-    if (end > text && end[-1] == '\r') {
-        end--;
-    }
-
-    if (n == -1 || end == text || end - text > NGX_CHAT_REDIS_PASSWORD_MAX) {
+    secret->len = strcspn((char *) secret->data, "\r\n");
+    if (secret->len == 0 || secret->len > NGX_CHAT_REDIS_PASSWORD_MAX) {
         return invalid(cf, parameter,
                        "a file with a password of at most 4096 bytes in its "
                        "first line");
     }
 
-    secret->len = end - text;
-    secret->data = ngx_pnalloc(cf->pool, secret->len);
-    if (secret->data == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(secret->data, text, secret->len);
-    ngx_explicit_memzero(text, sizeof(text));
     return NGX_OK;
 }
 
@@ -521,13 +457,10 @@ conflict(const ngx_chat_redis_conf_t *conf)
 static ngx_int_t
 create_ssl(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 {
-    ngx_fd_t            fd;
-    ngx_int_t           rc;
+    int                 rc;
+    FILE               *file;
     ngx_ssl_t          *ssl;
     ngx_pool_cleanup_t *cleanup;
-
-    /* the dump of OpenSSL's errors says less than one sentence */
-    static ngx_log_t silent;
 
     ssl = ngx_pcalloc(cf->pool, sizeof(ngx_ssl_t));
     cleanup = ngx_pool_cleanup_add(cf->pool, 0);
@@ -549,29 +482,23 @@ create_ssl(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
         return NGX_OK;
     }
 
-    if (conf->ca.len != 0) {
-        fd = open_file(cf, &conf->ca, "ca");
-        if (fd == NGX_INVALID_FILE) {
+    if (conf->ca.len == 0) {
+        rc = SSL_CTX_set_default_verify_paths(ssl->ctx);
+
+    } else {
+        file = open_file(cf, &conf->ca, "ca");
+        if (file == NULL) {
             return NGX_ERROR;
         }
 
-        (void) ngx_close_file(fd);
+        (void) fclose(file);
+        rc = SSL_CTX_load_verify_locations(ssl->ctx, (char *) conf->ca.data,
+                                           NULL);
     }
 
-    ssl->log = &silent;
-    rc = ngx_ssl_trusted_certificate(cf, ssl, &conf->ca,
-                                     NGX_CHAT_REDIS_CHAIN_MAX);
-    ssl->log = cf->log;
-
-    if (rc != NGX_OK
-        || (conf->ca.len == 0
-            && SSL_CTX_set_default_verify_paths(ssl->ctx) == 0))
-    {
-        ERR_clear_error();
-        return invalid(cf, "\"ca\"", "a file of PEM certificates");
-    }
-
-    return NGX_OK;
+    /* the dump of OpenSSL's errors says less than one sentence */
+    ERR_clear_error();
+    return rc ? NGX_OK : invalid(cf, "\"ca\"", "a file of PEM certificates");
 }
 
 
@@ -654,16 +581,14 @@ ngx_chat_redis_conf_read(ngx_conf_t *cf)
 }
 
 
-/* The resolver of http. NULL: none; NGINX creates an empty one then. */
-static ngx_resolver_t *
-find_resolver(const ngx_http_core_loc_conf_t *clcf)
+/* Without "resolver" NGINX creates one that has no servers. */
+static ngx_uint_t
+has_servers(const ngx_resolver_t *resolver)
 {
 #if (angie_version >= 1012000)
-    return clcf->resolver && clcf->resolver->connections ? clcf->resolver
-                                                         : NULL;
+    return resolver->connections != NULL;
 #else
-    return clcf->resolver && clcf->resolver->connections.nelts ? clcf->resolver
-                                                               : NULL;
+    return resolver->connections.nelts != 0;
 #endif
 }
 
@@ -677,7 +602,8 @@ ngx_chat_redis_conf_init(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
     ngx_http_core_loc_conf_t *clcf;
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-    conf->resolver = find_resolver(clcf);
+    conf->resolver =
+        clcf->resolver && has_servers(clcf->resolver) ? clcf->resolver : NULL;
     conf->resolver_timeout = clcf->resolver_timeout == NGX_CONF_UNSET_MSEC
                                  ? 30000
                                  : clcf->resolver_timeout;
@@ -685,22 +611,20 @@ ngx_chat_redis_conf_init(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
     for (i = 0; i < conf->nhosts; i++) {
         host = &conf->hosts[i];
 
+        ngx_memzero(&url, sizeof(ngx_url_t));
+        url.host = host->host;
+        url.port = host->port;
+        url.addrs = host->addrs;
+        url.naddrs = host->naddrs;
+
         /* an IP address, a socket, or a name for run time, where localhost
          * is in no DNS */
         if (host->naddrs != 0
             || (conf->resolver != NULL
                 && ngx_strcasecmp(host->host.data, (u_char *) "localhost")
-                       != 0))
+                       != 0)
+            || ngx_inet_resolve_host(cf->pool, &url) == NGX_OK)
         {
-            known++;
-            continue;
-        }
-
-        ngx_memzero(&url, sizeof(ngx_url_t));
-        url.host = host->host;
-        url.port = host->port;
-
-        if (ngx_inet_resolve_host(cf->pool, &url) == NGX_OK) {
             known++;
             host->addrs = url.addrs;
             host->naddrs = url.naddrs;

@@ -26,17 +26,17 @@ typedef struct {
     ngx_str_t   name; /* for logs: host:port or unix:path */
     ngx_str_t   host; /* the name in its certificate; NUL-terminated */
     in_port_t   port;
-    ngx_addr_t *addrs; /* none: use the resolver */
+    ngx_addr_t *addrs; /* none: connect to target */
     ngx_uint_t  naddrs;
+    ngx_str_t   target; /* an IP address; any other text: resolve host */
 } ngx_chat_redis_host_t;
 
 /* A host with the memory that it points to. */
 typedef struct {
     ngx_chat_redis_host_t host;
-    ngx_addr_t            addr;
-    ngx_sockaddr_t        sockaddr;
     u_char                text[256];                      /* of host.host */
     u_char                name[256 + sizeof("[]:65535")]; /* of host.name */
+    u_char                ip[NGX_SOCKADDR_STRLEN];        /* of host.target */
 } ngx_chat_redis_address_t;
 
 /* What chat_store says; lives as long as the configuration. */
@@ -78,9 +78,6 @@ ngx_chat_redis_conf_t *ngx_chat_redis_conf_read(ngx_conf_t *cf);
 ngx_int_t ngx_chat_redis_conf_init(ngx_conf_t            *cf,
                                    ngx_chat_redis_conf_t *conf);
 
-/* 1 if the host is an IPv4 or IPv6 address. */
-ngx_uint_t ngx_chat_redis_is_ip(chat_str_t host);
-
 /* 1 if the host is called so. */
 ngx_uint_t ngx_chat_redis_host_is(const ngx_chat_redis_host_t *host,
                                   chat_str_t name, ngx_int_t port);
@@ -89,7 +86,7 @@ ngx_uint_t ngx_chat_redis_host_is(const ngx_chat_redis_host_t *host,
 ngx_int_t ngx_chat_redis_address_set(ngx_chat_redis_address_t *address,
                                      chat_str_t host, ngx_int_t port);
 
-/* Resolves a name to this IP address, if it is one. */
+/* Resolves a name to this IP address. */
 void ngx_chat_redis_address_set_ip(ngx_chat_redis_address_t *address,
                                    chat_str_t                ip);
 

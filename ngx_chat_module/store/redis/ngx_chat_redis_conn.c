@@ -15,15 +15,9 @@
 
 #include "store/redis/ngx_chat_redis_conn.h"
 
-/* The log of one connection: it keeps the last line. */
-typedef struct {
-    ngx_log_t log; /* first, for the cast in capture() */
-    size_t    len;
-    u_char    text[200];
-} captured_t;
-
 static void on_resolved(ngx_resolver_ctx_t *ctx);
-static void connect_to(ngx_chat_redis_conn_t *conn, ngx_addr_t *addr);
+static void connect_to(ngx_chat_redis_conn_t *conn, struct sockaddr *sockaddr,
+                       socklen_t socklen);
 static void on_connected(ngx_event_t *ev);
 
 
@@ -51,24 +45,20 @@ ngx_chat_redis_backoff(ngx_event_t *ev, ngx_msec_t *backoff, ngx_msec_t max)
 }
 
 
-/* A log's writer: the line is "<date> <time> [<level>] <pid>#<tid>: ..." */
+/*
+ * Writes a log line, "<date> <time> [<level>] <pid>#<tid>: TEXT", to
+ * conn->why.
+ */
 static void
-capture(ngx_log_t *log, ngx_uint_t level, u_char *buf, size_t len)
+capture(ngx_log_t *log, ngx_uint_t level, u_char *line, size_t len)
 {
-    u_char     *p, *end;
-    captured_t *captured = (captured_t *) log;
+    u_char                *end = line + len - NGX_LINEFEED_SIZE;
+    u_char                *text = ngx_strnstr(line, ": ", len);
+    ngx_chat_redis_conn_t *conn = log->wdata;
 
-    if (level == NGX_LOG_DEBUG || len < NGX_LINEFEED_SIZE) {
-        return;
-    }
-
-    end = buf + len - NGX_LINEFEED_SIZE;
-    p = ngx_strlchr(buf, end, '#');
-    p = p ? ngx_strlchr(p, end, ' ') : NULL;
-    p = p ? p + 1 : buf;
-
-    captured->len = ngx_min((size_t) (end - p), sizeof(captured->text));
-    ngx_memcpy(captured->text, p, captured->len);
+    text = text ? text + 2 : line;
+    len = ngx_min((size_t) (end - text) + 1, sizeof(conn->why));
+    (void) ngx_cpystrn(conn->why, text, len);
 }
 
 
@@ -104,16 +94,15 @@ ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn)
         conn->peer.connection = NULL;
     }
 
-    ngx_chat_redis_io_free(conn);
-    conn->due = 0;
-    conn->is_ready = 0;
-    conn->has_failed = 0;
-
-    /* last: the pool holds the log that the calls above use */
     if (conn->pool) {
         ngx_destroy_pool(conn->pool);
         conn->pool = NULL;
     }
+
+    ngx_chat_redis_io_free(conn);
+    conn->due = 0;
+    conn->is_ready = 0;
+    conn->has_failed = 0;
 }
 
 
@@ -126,7 +115,14 @@ ngx_chat_redis_conn_fail(ngx_chat_redis_conn_t *conn, const char *fmt, ...)
     va_start(args, fmt);
     *ngx_vslprintf(conn->why, end, fmt, args) = '\0';
     va_end(args);
+    ngx_chat_redis_conn_fail_logged(conn);
+}
 
+
+void
+ngx_chat_redis_conn_fail_logged(ngx_chat_redis_conn_t *conn)
+{
+    conn->peer_log.log_level = NGX_LOG_STDERR; /* keeps the reason */
     ngx_chat_redis_conn_close(conn);
     conn->has_failed = 1;
 
@@ -135,24 +131,10 @@ ngx_chat_redis_conn_fail(ngx_chat_redis_conn_t *conn, const char *fmt, ...)
 }
 
 
-void
-ngx_chat_redis_conn_fail_logged(ngx_chat_redis_conn_t *conn)
-{
-    captured_t *captured = (captured_t *) conn->peer.log;
-
-    if (captured->len == 0) {
-        ngx_chat_redis_conn_fail(conn, "unknown error");
-        return;
-    }
-
-    ngx_chat_redis_conn_fail(conn, "%*s", captured->len, captured->text);
-}
-
-
 static void
 on_timer(ngx_event_t *ev)
 {
-    const char            *why, *doing = "connecting";
+    const char            *why;
     ngx_chat_redis_conn_t *conn = ev->data;
 
     if (conn->is_ready) {
@@ -170,27 +152,17 @@ on_timer(ngx_event_t *ev)
         return;
     }
 
-    if (conn->resolving) {
-        doing = "resolving the name";
-
-    } else if (conn->due) {
-        doing = "waiting for the first reply";
-
-#if (NGX_SSL)
-    } else if (conn->peer.connection && conn->peer.connection->ssl) {
-        doing = "in the TLS handshake";
-#endif
-    }
-
     ngx_chat_redis_conn_fail(conn, "timed out after %M ms while %s",
-                             conn->conf->timeout, doing);
+                             conn->conf->timeout,
+                             conn->resolving ? "resolving the name"
+                             : conn->due     ? "waiting for the first reply"
+                                             : "connecting");
 }
 
 
 static void
 on_flush(ngx_event_t *ev)
 {
-    u_char                 why[sizeof(((ngx_chat_redis_conn_t *) 0)->why)];
     ngx_chat_redis_conn_t *conn = ev->data;
 
     if (!conn->has_failed) {
@@ -198,10 +170,8 @@ on_flush(ngx_event_t *ev)
         return;
     }
 
-    /* the owner may open it again while it still uses the text */
-    ngx_memcpy(why, conn->why, sizeof(why));
     conn->has_failed = 0;
-    conn->closed(conn, (const char *) why);
+    conn->closed(conn, (const char *) conn->why);
 }
 
 
@@ -243,10 +213,10 @@ resolve_name(ngx_chat_redis_conn_t *conn)
 static void
 on_resolved(ngx_resolver_ctx_t *ctx)
 {
-    u_char                *p;
     ngx_chat_redis_conn_t *conn = ctx->data;
-    ngx_resolver_addr_t   *from;
-    ngx_addr_t            *addr = &conn->addr;
+    socklen_t              socklen;
+    struct sockaddr       *sockaddr = &conn->sockaddr.sockaddr;
+    ngx_resolver_addr_t   *addr;
 
     if (ctx->state != NGX_OK || ctx->naddrs == 0) {
         ngx_chat_redis_conn_fail(conn, "%V could not be resolved (%i: %s)",
@@ -255,33 +225,21 @@ on_resolved(ngx_resolver_ctx_t *ctx)
         return;
     }
 
-    from = &ctx->addrs[conn->tried++ % ctx->naddrs];
-
-    p = ngx_palloc(conn->pool, from->socklen + NGX_SOCKADDR_STRLEN);
-    if (p == NULL) {
-        ngx_chat_redis_conn_fail(conn, "no memory");
-        return;
-    }
-
-    ngx_memcpy(p, from->sockaddr, from->socklen);
-    addr->sockaddr = (struct sockaddr *) p;
-    addr->socklen = from->socklen;
-    ngx_inet_set_port(addr->sockaddr, conn->host->port);
-
-    addr->name.data = p + from->socklen;
-    addr->name.len = ngx_sock_ntop(addr->sockaddr, addr->socklen,
-                                   addr->name.data, NGX_SOCKADDR_STRLEN, 1);
+    addr = &ctx->addrs[conn->tried++ % ctx->naddrs];
+    socklen = addr->socklen;
+    ngx_memcpy(sockaddr, addr->sockaddr, socklen);
+    ngx_inet_set_port(sockaddr, conn->host->port);
 
     conn->resolving = NULL;
     ngx_resolve_name_done(ctx);
-    connect_to(conn, addr);
+    connect_to(conn, sockaddr, socklen);
 }
 
 
 void
 ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn)
 {
-    captured_t                  *captured;
+    ngx_addr_t                   addr;
     const ngx_chat_redis_host_t *host = conn->host;
 
     ngx_chat_redis_conn_close(conn);
@@ -289,44 +247,55 @@ ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn)
     ngx_chat_event_set(&conn->flush, on_flush, conn, conn->log);
 
     conn->pool = ngx_create_pool(1024, conn->log);
-    captured = conn->pool ? ngx_pcalloc(conn->pool, sizeof(captured_t)) : NULL;
-    if (captured == NULL || ngx_chat_redis_io_create(conn) != NGX_OK) {
+    if (conn->pool == NULL || ngx_chat_redis_io_create(conn) != NGX_OK) {
         ngx_chat_redis_conn_fail(conn, "no memory");
         return;
     }
 
-    captured->log.log_level = NGX_LOG_INFO;
-    captured->log.writer = capture;
+    ngx_sprintf(conn->why, "unknown error%Z");
+    conn->peer_log.log_level = NGX_LOG_INFO;
+    conn->peer_log.writer = capture;
+    conn->peer_log.wdata = conn;
 
     ngx_memzero(&conn->peer, sizeof(ngx_peer_connection_t));
     conn->peer.get = ngx_event_get_peer;
-    conn->peer.log = &captured->log;
+    conn->peer.log = &conn->peer_log;
     conn->peer.log_error = NGX_ERROR_ERR;
+    conn->peer.name = (ngx_str_t *) &host->name;
 
     /* a new worker still has the time of its master */
     ngx_time_update();
     ngx_chat_redis_timer(&conn->timer, conn->conf->timeout);
 
-    if (host->naddrs == 0) {
+    if (host->naddrs != 0) {
+        addr = host->addrs[conn->tried++ % host->naddrs];
+
+    } else if (ngx_parse_addr(conn->pool, &addr, host->target.data,
+                              host->target.len)
+               == NGX_OK)
+    {
+        ngx_inet_set_port(addr.sockaddr, host->port);
+
+    } else {
         resolve_name(conn);
         return;
     }
 
-    connect_to(conn, &host->addrs[conn->tried++ % host->naddrs]);
+    connect_to(conn, addr.sockaddr, addr.socklen);
 }
 
 
 static void
-connect_to(ngx_chat_redis_conn_t *conn, ngx_addr_t *addr)
+connect_to(ngx_chat_redis_conn_t *conn, struct sockaddr *sockaddr,
+           socklen_t socklen)
 {
     ngx_int_t              rc;
     ngx_connection_t      *c;
     ngx_peer_connection_t *peer = &conn->peer;
 
-    peer->sockaddr = addr->sockaddr;
-    peer->socklen = addr->socklen;
-    peer->name = &addr->name;
-    peer->so_keepalive = (addr->sockaddr->sa_family != AF_UNIX);
+    peer->sockaddr = sockaddr;
+    peer->socklen = socklen;
+    peer->so_keepalive = (sockaddr->sa_family != AF_UNIX);
 
     ngx_log_debug1(NGX_LOG_DEBUG_EVENT, conn->log, 0, "chat redis connect: %V",
                    peer->name);
@@ -459,54 +428,33 @@ ngx_chat_redis_handshake_reply(ngx_chat_redis_conn_t *conn,
 static void
 on_tls_handshake(ngx_connection_t *c)
 {
-    int                    named;
-    long                   rc;
-    X509                  *cert;
+    SSL                   *ssl = c->ssl->connection;
+    long                   rc = SSL_get_verify_result(ssl);
     ngx_chat_redis_conn_t *conn = c->data;
-    const ngx_str_t       *host = &conn->host->host;
 
     if (!c->ssl->handshaked) {
         ngx_chat_redis_conn_fail_logged(conn);
-        return;
-    }
 
-    if (!conn->conf->verify) {
-        start_handshake(conn);
-        return;
-    }
-
-    rc = SSL_get_verify_result(c->ssl->connection);
-    if (rc != X509_V_OK) {
+    } else if (conn->conf->verify
+               && (rc != X509_V_OK || SSL_get_peer_cert_chain(ssl) == NULL))
+    {
         ngx_chat_redis_conn_fail(conn,
                                  "certificate verification failed (%l: %s)",
                                  rc, X509_verify_cert_error_string(rc));
-        return;
+
+    } else {
+        start_handshake(conn);
     }
-
-    cert = SSL_get_peer_certificate(c->ssl->connection);
-    named = cert != NULL
-            && (ngx_chat_redis_is_ip(chat_str(host->data, host->len))
-                    ? X509_check_ip_asc(cert, (char *) host->data, 0)
-                    : X509_check_host(cert, (char *) host->data, host->len, 0,
-                                      NULL))
-                   == 1;
-    X509_free(cert);
-
-    if (!named) {
-        ngx_chat_redis_conn_fail(conn, "its certificate does not name %V",
-                                 host);
-        return;
-    }
-
-    start_handshake(conn);
 }
 
 
 static void
 start_tls(ngx_chat_redis_conn_t *conn)
 {
-    ngx_connection_t *c = conn->peer.connection;
-    const ngx_str_t  *host = &conn->host->host;
+    SSL               *ssl;
+    char              *host = (char *) conn->host->host.data;
+    ngx_connection_t  *c = conn->peer.connection;
+    X509_VERIFY_PARAM *param;
 
     if (ngx_ssl_create_connection(conn->conf->ssl, c, NGX_SSL_CLIENT)
         != NGX_OK) {
@@ -514,15 +462,17 @@ start_tls(ngx_chat_redis_conn_t *conn)
         return;
     }
 
-    /* the output buffer moves when it grows */
-    SSL_set_mode(c->ssl->connection,
-                 SSL_MODE_ENABLE_PARTIAL_WRITE
-                     | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    ssl = c->ssl->connection;
+    param = SSL_get0_param(ssl);
 
-    /* RFC 6066: a server name is never an address */
-    if (!ngx_chat_redis_is_ip(chat_str(host->data, host->len))
-        && SSL_set_tlsext_host_name(c->ssl->connection, (char *) host->data)
-               == 0)
+    /* the output buffer moves when it grows */
+    SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE
+                          | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+
+    /* the certificate's name; RFC 6066: a server name is never an address */
+    if (X509_VERIFY_PARAM_set1_ip_asc(param, host) == 0
+        && (X509_VERIFY_PARAM_set1_host(param, host, conn->host->host.len) == 0
+            || SSL_set_tlsext_host_name(ssl, host) == 0))
     {
         ngx_chat_redis_conn_fail(conn, "no memory");
         return;

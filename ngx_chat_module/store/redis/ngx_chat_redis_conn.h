@@ -49,7 +49,7 @@ struct ngx_chat_redis_conn_s {
 
     /*
      * It could not be opened, or has ended. Called once per open; it may open
-     * the connection again. why: one line without secrets.
+     * the connection again. why: one line without secrets, until then.
      */
     void (*closed)(ngx_chat_redis_conn_t *conn, const char *why);
 
@@ -58,7 +58,8 @@ struct ngx_chat_redis_conn_s {
 
     /* The connection's. */
     ngx_peer_connection_t peer;
-    ngx_pool_t           *pool; /* of one connection, for its SSL */
+    ngx_log_t             peer_log; /* writes its last line to why */
+    ngx_pool_t           *pool;     /* of one connection, for its SSL */
     redisReader          *reader;
     chat_buf_t            out;
     size_t                sent;       /* bytes of out */
@@ -67,7 +68,7 @@ struct ngx_chat_redis_conn_s {
     ngx_event_t           timer;      /* of connecting, then of PING */
     ngx_event_t           flush;      /* posted: output, or closed() is due */
     ngx_resolver_ctx_t   *resolving;
-    ngx_addr_t            addr;         /* that the resolver has found */
+    ngx_sockaddr_t        sockaddr;     /* that the resolver has found */
     ngx_uint_t            tried;        /* counts opens */
     const char           *handshake[3]; /* commands without a reply, last */
     ngx_uint_t            due;          /* of these */
