@@ -75,28 +75,19 @@ ngx_chat_redis_cmd_free(ngx_chat_redis_cmd_t *cmd)
 void
 ngx_chat_redis_cmd_add(ngx_chat_redis_cmd_t *cmd, chat_str_t arg)
 {
-    size_t       count = cmd->argc, *len;
-    chat_str_t   copy;
-    const char **argv;
+    chat_str_t *copy = NULL;
 
-    if (cmd->failed || chat_arena_dup(cmd->arena, arg, &copy) != CHAT_OK) {
+    if (!cmd->failed) {
+        copy = chat_arena_push(cmd->arena, &cmd->args, &cmd->argc,
+                               &cmd->args_size, sizeof(chat_str_t));
+    }
+
+    if (copy == NULL || chat_arena_dup(cmd->arena, arg, copy) != CHAT_OK) {
         cmd->failed = 1;
         return;
     }
 
-    len = chat_arena_push(cmd->arena, &cmd->len, &count, &cmd->len_size,
-                          sizeof(*len));
-    argv = len == NULL ? NULL
-                       : chat_arena_push(cmd->arena, &cmd->argv, &cmd->argc,
-                                         &cmd->argv_size, sizeof(*argv));
-    if (argv == NULL) {
-        cmd->failed = 1;
-        return;
-    }
-
-    *argv = copy.len ? (const char *) copy.data : "";
-    *len = copy.len;
-    cmd->bytes += copy.len + 2 * sizeof(size_t);
+    cmd->bytes += arg.len + sizeof(chat_str_t);
 }
 
 
@@ -233,10 +224,8 @@ ngx_chat_redis_flush(ngx_event_t *ev)
             continue;
         }
 
-        if (ngx_chat_redis_conn_send(&client->conn, cmd->argc, cmd->argv,
-                                     cmd->len)
-            != NGX_OK)
-        {
+        if (ngx_chat_redis_conn_send(&client->conn, cmd->args, cmd->argc)
+            != NGX_OK) {
             break; /* no memory: the deadline ends the connection */
         }
 
@@ -421,7 +410,7 @@ is_lost_claim(const ngx_chat_redis_cmd_t *cmd, size_t arg,
               const redisReply *reply)
 {
     size_t     i;
-    chat_str_t value, field = chat_str(cmd->argv[arg], cmd->len[arg]);
+    chat_str_t value, field = cmd->args[arg];
 
     if (arg < 8 || arg % 4 != 0 || cmd->argc - arg < 4
         || !chat_str_starts(field, "claim/"))
@@ -432,10 +421,9 @@ is_lost_claim(const ngx_chat_redis_cmd_t *cmd, size_t arg,
     for (i = 0; i + 1 < reply->elements; i += 2) {
         if (chat_str_eq(ngx_chat_redis_text(reply->element[i]), field)) {
             value = ngx_chat_redis_text(reply->element[i + 1]);
-            return value.len != cmd->len[arg + 1] + 1
-                   || ngx_memcmp(value.data + 1, cmd->argv[arg + 1],
-                                 value.len - 1)
-                          != 0;
+            return value.len == 0
+                   || !chat_str_eq(chat_str(value.data + 1, value.len - 1),
+                                   cmd->args[arg + 1]);
         }
     }
 
@@ -468,7 +456,7 @@ resend_add(ngx_chat_redis_client_t *client, const ngx_chat_redis_cmd_t *cmd,
             continue;
         }
 
-        ngx_chat_redis_cmd_add(copy, chat_str(cmd->argv[i], cmd->len[i]));
+        ngx_chat_redis_cmd_add(copy, cmd->args[i]);
     }
 
     if (copy->failed) {

@@ -24,11 +24,9 @@ typedef struct ngx_chat_redis_client_s ngx_chat_redis_client_t;
 struct ngx_chat_redis_cmd_s {
     ngx_queue_t   queue;
     chat_arena_t *arena; /* of itself and its arguments */
-    const char  **argv;
-    size_t       *len;
+    chat_str_t   *args;
     size_t        argc;
-    size_t        argv_size; /* room in argv */
-    size_t        len_size;  /* room in len */
+    size_t        args_size; /* room in args */
     size_t        bytes;
     unsigned      slot; /* of its keys, if is_keyed */
 

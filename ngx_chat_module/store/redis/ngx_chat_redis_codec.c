@@ -261,8 +261,7 @@ add_to_unsent(ngx_chat_store_redis_t *redis, const ngx_chat_redis_cmd_t *like,
 
         arg = NGX_CHAT_REDIS_ARG_KEY;
         while (arg < NGX_CHAT_REDIS_ARG_FACTS
-               && chat_str_eq(chat_str(cmd->argv[arg], cmd->len[arg]),
-                              chat_str(like->argv[arg], like->len[arg])))
+               && chat_str_eq(cmd->args[arg], like->args[arg]))
         {
             arg++;
         }
@@ -611,7 +610,7 @@ read_payload(ngx_chat_redis_cmd_t *cmd, const redisReply *reply, size_t i,
         return 0;
     }
 
-    fact->field = chat_str(cmd->argv[i + 2], cmd->len[i + 2]);
+    fact->field = cmd->args[i + 2];
     fact->value = chat_str(line + 1, (size_t) len);
     fact->payload = chat_str(line + 1 + len, left - (size_t) len);
     fact->has_payload = 1;

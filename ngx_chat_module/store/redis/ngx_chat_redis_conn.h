@@ -104,8 +104,8 @@ void ngx_chat_redis_backoff(ngx_event_t *ev, ngx_msec_t *backoff,
  * Sends one command at the end of this wake-up, all of a wake-up in one write.
  * NGX_ERROR: no memory.
  */
-ngx_int_t ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, size_t argc,
-                                   const char **argv, const size_t *len);
+ngx_int_t ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn,
+                                   const chat_str_t *args, size_t argc);
 
 /* The same, in the format of redisCommand(). It fails by a missing reply. */
 void ngx_chat_redis_conn_command(ngx_chat_redis_conn_t *conn, const char *fmt,

@@ -119,8 +119,8 @@ add_header(chat_buf_t *out, u_char type, size_t n)
 
 
 ngx_int_t
-ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, size_t argc,
-                         const char **argv, const size_t *len)
+ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, const chat_str_t *args,
+                         size_t argc)
 {
     size_t      i;
     chat_buf_t *out = begin_output(conn);
@@ -129,8 +129,8 @@ ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, size_t argc,
     add_header(out, '*', argc);
 
     for (i = 0; i < argc; i++) {
-        add_header(out, '$', len[i]);
-        chat_buf_add(out, chat_str(argv[i], len[i]));
+        add_header(out, '$', args[i].len);
+        chat_buf_add(out, args[i]);
         chat_buf_puts(out, "\r\n");
     }
 

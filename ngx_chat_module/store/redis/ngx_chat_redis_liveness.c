@@ -307,7 +307,8 @@ read_mget(ngx_chat_redis_shard_t *shard, const ngx_chat_redis_cmd_t *cmd,
 
     for (i = 2; i < cmd->argc; i++) {
         worker = find_worker(
-            liveness, chat_str(cmd->argv[i] + skip, cmd->len[i] - skip), 1);
+            liveness,
+            chat_str(cmd->args[i].data + skip, cmd->args[i].len - skip), 1);
         has_key = reply->element[i - 1]->type == REDIS_REPLY_STRING;
 
         if (has_key || settled) {
