@@ -167,6 +167,19 @@ ngx_chat_event_set(ngx_event_t *ev, ngx_event_handler_pt handler, void *data,
 
 
 void
+ngx_chat_event_cancel(ngx_event_t *ev)
+{
+    if (ev->timer_set) {
+        ngx_del_timer(ev);
+    }
+
+    if (ev->posted) {
+        ngx_delete_posted_event(ev);
+    }
+}
+
+
+void
 ngx_chat_timer(ngx_chat_ctx_t *ctx, ngx_chat_timer_t *timer, ngx_msec_t msec,
                void (*fire)(ngx_chat_ctx_t *ctx))
 {
@@ -181,9 +194,7 @@ ngx_chat_timer(ngx_chat_ctx_t *ctx, ngx_chat_timer_t *timer, ngx_msec_t msec,
 void
 ngx_chat_timer_stop(ngx_chat_timer_t *timer)
 {
-    if (timer->event.timer_set) {
-        ngx_del_timer(&timer->event);
-    }
+    ngx_chat_event_cancel(&timer->event);
 }
 
 

@@ -297,6 +297,9 @@ ngx_chat_ctx_t *ngx_chat_create_ctx(ngx_http_request_t  *r,
 void ngx_chat_event_set(ngx_event_t *ev, ngx_event_handler_pt handler,
                         void *data, ngx_log_t *log);
 
+/* Stops the event's timer, and takes the event out of the posted ones. */
+void ngx_chat_event_cancel(ngx_event_t *ev);
+
 /*
  * Sets the timer: fire() is called with the log context of the request, and
  * posted requests run after it. It may end the request.

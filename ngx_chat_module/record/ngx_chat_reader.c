@@ -56,10 +56,7 @@ stop(ngx_chat_reader_t *reader)
 
     store->cancel(&reader->op);
     store->unwatch(&reader->watch);
-
-    if (reader->timer.timer_set) {
-        ngx_del_timer(&reader->timer);
-    }
+    ngx_chat_event_cancel(&reader->timer);
 }
 
 
@@ -487,10 +484,7 @@ ngx_chat_reader_leave(ngx_chat_follower_t *follower)
     ngx_chat_metrics_record(reader->worker, 0, 0, -1);
     ngx_chat_chunk_free(follower->cursor.at);
     follower->cursor.at = NULL;
-
-    if (follower->event.posted) {
-        ngx_delete_posted_event(&follower->event);
-    }
+    ngx_chat_event_cancel(&follower->event);
 
     if (ngx_queue_empty(&reader->followers)) {
         end_reader(reader);

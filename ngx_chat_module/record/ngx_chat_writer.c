@@ -124,13 +124,8 @@ end_writer(ngx_chat_writer_t *writer)
         ngx_chat_recording_over(writer->store, &writer->key, writer->ttl);
     }
 
-    if (writer->turn.posted) {
-        ngx_delete_posted_event(&writer->turn);
-    }
-
-    if (writer->silence.timer_set) {
-        ngx_del_timer(&writer->silence);
-    }
+    ngx_chat_event_cancel(&writer->turn);
+    ngx_chat_event_cancel(&writer->silence);
 
     if (writer->position != 0) {
         ngx_chat_metrics_record(writer->worker, -1,

@@ -166,8 +166,8 @@ ngx_chat_redis_remove(ngx_chat_redis_client_t *client,
     client->bytes -= cmd->bytes;
     client->setups -= cmd->is_setup;
 
-    if (ngx_queue_empty(&client->cmds) && client->deadline.timer_set) {
-        ngx_del_timer(&client->deadline);
+    if (ngx_queue_empty(&client->cmds)) {
+        ngx_chat_event_cancel(&client->deadline);
     }
 }
 
@@ -267,8 +267,7 @@ enqueue(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd)
     cmd->client = client;
     cmd->is_sent = 0;
     cmd->queued = cmd->tries ? cmd->queued : ngx_current_msec;
-    cmd->deadline = ngx_current_msec
-                    + ngx_max(client->conn.conf->timeout, client->patience);
+    cmd->deadline = ngx_current_msec + client->patience;
     client->bytes += cmd->bytes;
 
     if (cmd->is_setup) {
@@ -358,12 +357,8 @@ unsend(ngx_chat_redis_client_t *client)
     for (cmd = ngx_chat_redis_next(&client->cmds, NULL); cmd; cmd = next) {
         next = ngx_chat_redis_next(&client->cmds, cmd);
         cmd->is_sent = 0;
-        last = cmd->queued
-               + 2 * ngx_max(client->conn.conf->timeout, client->patience);
-
-        if (client->patience != 0) {
-            cmd->deadline = ngx_current_msec + client->patience;
-        }
+        last = cmd->queued + 2 * client->patience;
+        cmd->deadline = ngx_current_msec + client->patience;
 
         if ((ngx_msec_int_t) (cmd->deadline - last) > 0) {
             cmd->deadline = last;
@@ -556,11 +551,9 @@ on_give_up(ngx_event_t *ev)
 {
     ngx_chat_redis_client_t *client = ev->data;
 
-    if (client->state == CHAT_STORE_RECONNECTING) {
-        expire(client, 1);
-        client->state = CHAT_STORE_UNAVAILABLE;
-        client->changed(client);
-    }
+    expire(client, 1);
+    client->state = CHAT_STORE_UNAVAILABLE;
+    client->changed(client);
 }
 
 
@@ -570,10 +563,7 @@ set_up(ngx_chat_redis_client_t *client)
     /* at the level of the line that it follows */
     ngx_uint_t level = client->said ? NGX_LOG_ERR : NGX_LOG_INFO;
 
-    if (client->give_up.timer_set) {
-        ngx_del_timer(&client->give_up);
-    }
-
+    ngx_chat_event_cancel(&client->give_up);
     ngx_log_error(level, client->conn.log, 0,
                   "chat: the store %V is %s after %M ms", client->name,
                   client->was_up ? "available again" : "connected",
@@ -598,13 +588,10 @@ set_up(ngx_chat_redis_client_t *client)
 static void
 schedule_retry(ngx_chat_redis_client_t *client, const char *why)
 {
-    client->backoff = ngx_min(2 * client->backoff, NGX_CHAT_REDIS_LAST_RETRY);
+    ngx_msec_t max = NGX_CHAT_REDIS_LAST_RETRY;
 
     if (client->state == CHAT_STORE_UP) {
-        if (client->has_served) {
-            client->backoff =
-                ngx_min(client->backoff, NGX_CHAT_REDIS_LOST_RETRY);
-        }
+        max = client->has_served ? NGX_CHAT_REDIS_LOST_RETRY : max;
 
         if (ngx_current_msec - client->up_since >= NGX_CHAT_REDIS_STEADY) {
             client->backoff = NGX_CHAT_REDIS_FIRST_RETRY;
@@ -621,8 +608,9 @@ schedule_retry(ngx_chat_redis_client_t *client, const char *why)
                       why);
     }
 
-    ngx_chat_redis_timer(&client->retry,
-                         ngx_chat_redis_jitter(client->backoff));
+    client->backoff = ngx_min(client->backoff, max);
+    ngx_chat_redis_backoff(&client->retry, &client->backoff,
+                           NGX_CHAT_REDIS_LAST_RETRY);
 }
 
 
@@ -641,10 +629,7 @@ ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
                            const ngx_chat_redis_host_t *host)
 {
     ngx_chat_redis_conn_close(&client->conn);
-
-    if (client->retry.timer_set) {
-        ngx_del_timer(&client->retry);
-    }
+    ngx_chat_event_cancel(&client->retry);
 
     if (client->state == CHAT_STORE_UP) {
         set_reconnecting(client);
@@ -788,6 +773,8 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
         client->name = &conf->name;
     }
 
+    client->patience = ngx_max(client->patience, conf->timeout);
+
     ngx_queue_init(&client->cmds);
     ngx_queue_init(&client->resend);
     ngx_chat_event_set(&client->deadline, on_deadline, client, log);
@@ -804,21 +791,12 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
 void
 ngx_chat_redis_client_close(ngx_chat_redis_client_t *client)
 {
-    size_t                i;
-    ngx_event_t          *timers[] = { &client->deadline, &client->retry,
-                                       &client->give_up };
     ngx_chat_redis_cmd_t *cmd;
 
-    for (i = 0; i < sizeof(timers) / sizeof(timers[0]); i++) {
-        if (timers[i]->timer_set) {
-            ngx_del_timer(timers[i]);
-        }
-    }
-
-    if (client->flush.posted) {
-        ngx_delete_posted_event(&client->flush);
-    }
-
+    ngx_chat_event_cancel(&client->deadline);
+    ngx_chat_event_cancel(&client->retry);
+    ngx_chat_event_cancel(&client->give_up);
+    ngx_chat_event_cancel(&client->flush);
     ngx_chat_redis_conn_close(&client->conn);
     ngx_chat_redis_resend(client);
 

@@ -67,13 +67,9 @@ ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn)
 {
     ngx_connection_t *c = conn->peer.connection;
 
-    if (conn->timer.timer_set) {
-        ngx_del_timer(&conn->timer);
-    }
+    ngx_chat_event_cancel(&conn->timer);
 
-    if (conn->flush.posted) {
-        ngx_delete_posted_event(&conn->flush);
-    }
+    ngx_chat_event_cancel(&conn->flush);
 
     if (conn->resolving) {
         ngx_resolve_name_done(conn->resolving);

@@ -22,9 +22,7 @@ query(ngx_event_t *ev)
 {
     ngx_chat_redis_sentinel_t *sentinel = ev->data;
 
-    if (ev->timer_set) {
-        ngx_del_timer(ev);
-    }
+    ngx_chat_event_cancel(ev);
 
     sentinel->state = NGX_CHAT_REDIS_SENTINEL_QUERY;
     sentinel->conn.host = &sentinel->conf.hosts[sentinel->at];

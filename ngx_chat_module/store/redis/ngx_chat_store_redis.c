@@ -272,9 +272,7 @@ on_ping(ngx_chat_redis_conn_t *conn)
 static void
 resubscribe(ngx_chat_store_redis_t *redis)
 {
-    if (redis->notify.retry.timer_set) {
-        ngx_del_timer(&redis->notify.retry);
-    }
+    ngx_chat_event_cancel(&redis->notify.retry);
 
     ngx_chat_redis_conn_close(&redis->notify.conn);
     redis->notify.backoff = NGX_CHAT_REDIS_NOTIFY_FIRST;
