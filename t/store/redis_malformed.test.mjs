@@ -218,7 +218,7 @@ const places = {
   'nil': [() => '*-1\r\n', /it does not know this master/],
   'a text': [() => bulk('127.0.0.1 6379'), /it does not know this master/],
   'itself': [(port) => array(bulk('127.0.0.1'), bulk(`${port}`)),
-    /is unavailable: ROLE: ERR no/],
+    /is unavailable: ERR no/],
   'a closed port': [() => array(bulk('127.0.0.1'), bulk('1')), /refused/],
   'not Redis': [() => 'HTTP/1.1 200 OK\r\n\r\n', /not a Redis reply/],
 };

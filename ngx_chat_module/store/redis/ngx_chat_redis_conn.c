@@ -341,7 +341,7 @@ start_handshake(ngx_chat_redis_conn_t *conn)
     ngx_post_event(c->read, &ngx_posted_events);
 
     if (conf->password.len) {
-        conn->handshake[conn->due++] = "AUTH";
+        conn->due++;
 
         if (conf->user.len) {
             ngx_chat_redis_conn_command(conn, "AUTH %b %b", conf->user.data,
@@ -354,16 +354,16 @@ start_handshake(ngx_chat_redis_conn_t *conn)
     }
 
     if (conf->db) {
-        conn->handshake[conn->due++] = "SELECT";
+        conn->due++;
         ngx_chat_redis_conn_command(conn, "SELECT %d", (int) conf->db);
     }
 
     if (conf->scheme == NGX_CHAT_REDIS_SENTINEL) {
-        conn->handshake[conn->due++] = "ROLE";
+        conn->due++;
         ngx_chat_redis_conn_command(conn, "ROLE");
 
     } else if (conn->due == 0) {
-        conn->handshake[conn->due++] = "PING";
+        conn->due++;
         ngx_chat_redis_conn_command(conn, "PING");
     }
 }
@@ -373,35 +373,20 @@ void
 ngx_chat_redis_handshake_reply(ngx_chat_redis_conn_t *conn,
                                const redisReply      *reply)
 {
-    const char *why = NULL, *command = conn->handshake[0];
-
     if (reply->type == REDIS_REPLY_ERROR) {
-        /* the server has accepted a user that may not send PING */
-        why = *command == 'P' && ngx_chat_redis_is_error(reply, "NOPERM")
-                  ? NULL
-                  : reply->str;
-
-    } else if (reply->type
-               != (*command == 'R' ? REDIS_REPLY_ARRAY : REDIS_REPLY_STATUS))
-    {
-        why = "unexpected reply";
-
-    } else if (*command == 'R'
-               && (reply->elements == 0
-                   || !chat_str_is(ngx_chat_redis_text(reply->element[0]),
-                                   "master")))
-    {
-        why = "it is not a master";
-    }
-
-    if (why != NULL) {
-        ngx_chat_redis_conn_fail(conn, "%s: %s", command, why);
+        ngx_chat_redis_conn_fail(conn, "%s", reply->str);
         return;
     }
 
     if (--conn->due > 0) {
-        conn->handshake[0] = conn->handshake[1];
-        conn->handshake[1] = conn->handshake[2];
+        return;
+    }
+
+    if (conn->conf->scheme == NGX_CHAT_REDIS_SENTINEL
+        && (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0
+            || !chat_str_is(ngx_chat_redis_text(reply->element[0]), "master")))
+    {
+        ngx_chat_redis_conn_fail(conn, "it is not a master");
         return;
     }
 

@@ -68,11 +68,10 @@ struct ngx_chat_redis_conn_s {
     ngx_event_t           timer;      /* of connecting, then of PING */
     ngx_event_t           flush;      /* posted: output, or closed() is due */
     ngx_resolver_ctx_t   *resolving;
-    ngx_sockaddr_t        sockaddr;     /* that the resolver has found */
-    ngx_uint_t            tried;        /* counts opens */
-    const char           *handshake[3]; /* commands without a reply, last */
-    ngx_uint_t            due;          /* of these */
-    ngx_uint_t            silent;       /* no reply since the last PING */
+    ngx_sockaddr_t        sockaddr; /* that the resolver has found */
+    ngx_uint_t            tried;    /* counts opens */
+    ngx_uint_t            due;      /* replies to the handshake */
+    ngx_uint_t            silent;   /* no reply since the last PING */
     ngx_uint_t            is_ready;
     ngx_uint_t            has_failed; /* closed() is due */
     u_char                why[256];
