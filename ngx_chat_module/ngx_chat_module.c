@@ -307,7 +307,8 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
     worker->ttl =
         (uint32_t) ngx_min((mcf->ttl + 999) / 1000, NGX_MAX_INT32_VALUE);
     ngx_queue_init(&worker->attempts);
-    ngx_chat_reader_init(worker);
+    ngx_rbtree_init(&worker->readers, &worker->readers_sentinel,
+                    ngx_str_rbtree_insert_value);
 
     if (store != NULL) {
         store->lost = ngx_chat_attempts_rejoin;

@@ -346,8 +346,9 @@ on_reader(ngx_chat_ctx_t *ctx)
     ngx_chat_resume_t       *resume = ctx->resume;
     const ngx_chat_reader_t *reader = ctx->follow->follower.reader;
 
-    is_empty =
-        ngx_chat_reader_next(&ctx->follow->follower, &chunk) == NGX_AGAIN;
+    is_empty = ngx_chat_cursor_next(&ctx->follow->follower.cursor,
+                                    &reader->chunks, &chunk)
+               == NGX_AGAIN;
 
     /* is there more to come, or is what it has all that there is? */
     if (ngx_chat_reader_is_open(reader)

@@ -39,7 +39,7 @@ ngx_uint_t
 ngx_chat_chunks_is_from_start(const ngx_chat_chunks_t *chunks)
 {
     return chunks->first == NULL
-           || (chunks->first_number == 0 && !chunks->first->gap);
+           || (chunks->first_number == 0 && !chunks->first->is_gap);
 }
 
 
@@ -59,34 +59,17 @@ find_header(const ngx_chat_chunks_t *chunks, const char *wanted)
 }
 
 
-ngx_uint_t
-ngx_chat_chunks_is_sse(const ngx_chat_chunks_t *chunks)
-{
-    return ngx_chat_filter_is_event_stream(
-        find_header(chunks, "content-type"));
-}
-
-
-ngx_uint_t
-ngx_chat_chunks_is_resumable(const ngx_chat_chunks_t *chunks)
-{
-    return find_header(chunks, "x-chat-stream").len != 0;
-}
-
-
 /* Opens the dialect's reader; the stream is followed without it, too. */
 static void
 open_stream(ngx_chat_chunks_t *chunks)
 {
     chat_stream_conf_t sc;
 
-    if (!ngx_chat_chunks_is_sse(chunks)) {
-        return;
+    if (chunks->is_sse) {
+        ngx_chat_filter_conf(chunks->conf, chunks->dialect, &sc);
+        sc.resumable = chunks->is_resumable;
+        chunks->stream = chat_stream_create(&sc);
     }
-
-    ngx_chat_filter_conf(chunks->conf, chunks->dialect, &sc);
-    sc.resumable = (int) ngx_chat_chunks_is_resumable(chunks);
-    chunks->stream = chat_stream_create(&sc);
 }
 
 
@@ -109,6 +92,9 @@ read_head(ngx_chat_chunks_t *chunks, chat_str_t bytes)
     }
 
     chunks->has_head = 1;
+    chunks->is_sse =
+        ngx_chat_filter_is_event_stream(find_header(chunks, "content-type"));
+    chunks->is_resumable = find_header(chunks, "x-chat-stream").len != 0;
     open_stream(chunks);
     return NGX_OK;
 }
@@ -150,13 +136,19 @@ parse_chunk(ngx_chat_chunks_t *chunks, const ngx_chat_chunk_t *chunk)
 }
 
 
-static void
-link_chunk(ngx_chat_chunks_t *chunks, ngx_chat_chunk_t *chunk)
+/* Adds a chunk of len bytes, which the caller fills; NULL: no memory. */
+static ngx_chat_chunk_t *
+add_chunk(ngx_chat_chunks_t *chunks, size_t len)
 {
-    chunk->gap = chunks->gap;
-    chunk->lost = chunks->lost;
-    chunks->gap = 0;
-    ngx_memzero(&chunks->lost, sizeof(chunks->lost));
+    ngx_chat_chunk_t *chunk, *old;
+
+    chunk = ngx_calloc(sizeof(*chunk) + len, ngx_cycle->log);
+    if (chunk == NULL) {
+        return NULL;
+    }
+
+    chunk->refs = 1;
+    chunk->len = len;
 
     if (chunks->last != NULL) {
         chunks->last->next = chunk;
@@ -165,18 +157,18 @@ link_chunk(ngx_chat_chunks_t *chunks, ngx_chat_chunk_t *chunk)
     }
 
     chunks->last = chunk;
-    chunks->kept += chunk->len;
-    chunks->length += chunk->len;
+    chunks->kept += len;
+    chunks->length += len;
 
-    while (chunks->kept > chunks->conf->record_max
-           && chunks->first != chunks->last)
-    {
-        chunk = chunks->first;
-        chunks->first = chunk->next;
+    while (chunks->kept > chunks->conf->record_max && chunks->first != chunk) {
+        old = chunks->first;
+        chunks->first = old->next;
         chunks->first_number++;
-        chunks->kept -= chunk->len;
-        ngx_chat_chunk_free(chunk);
+        chunks->kept -= old->len;
+        ngx_chat_chunk_free(old);
     }
+
+    return chunk;
 }
 
 
@@ -219,18 +211,18 @@ add_run(ngx_chat_chunks_t *chunks, const chat_fact_t *entries, size_t n,
 
     *at = i;
 
-    /* an empty entry may be all that there is behind a hole */
-    if (i == first || (len == 0 && !chunks->gap)) {
+    /* an empty entry may be all that there is behind a gap */
+    if (i == first
+        || (len == 0 && (chunks->last == NULL || !chunks->last->is_gap)))
+    {
         return rc;
     }
 
-    chunk = ngx_calloc(sizeof(*chunk) + len, ngx_cycle->log);
+    chunk = add_chunk(chunks, len);
     if (chunk == NULL) {
         return NGX_ERROR;
     }
 
-    chunk->refs = 1;
-    chunk->len = len;
     p = chunk->data;
 
     for (i = first; i < *at; i++) {
@@ -240,33 +232,41 @@ add_run(ngx_chat_chunks_t *chunks, const chat_fact_t *entries, size_t n,
     }
 
     parse_chunk(chunks, chunk);
-    link_chunk(chunks, chunk);
     return rc;
 }
 
 
 /*
- * Entries before this position are lost. A follower that has all up to there
- * is sent the words for that; one that begins behind the hole needs a reader
- * that knows nothing of what came before.
+ * Entries before this position are lost: adds a gap. A follower that has all
+ * up to there gets the words for that; one that begins behind it needs a
+ * reader that knows nothing of what came before. NGX_ERROR: no memory.
  */
-static void
-on_hole(ngx_chat_chunks_t *chunks, uint64_t position)
+static ngx_int_t
+add_gap(ngx_chat_chunks_t *chunks, uint64_t position)
 {
+    ngx_chat_chunk_t *gap;
+
     chunks->position = position;
 
-    if (chunks->gap) {
-        return;
+    if (chunks->last != NULL && chunks->last->is_gap) {
+        return NGX_OK;
     }
 
-    chunks->gap = chunks->partial = 1;
+    gap = add_chunk(chunks, 0);
+    if (gap == NULL) {
+        return NGX_ERROR;
+    }
+
     (void) ngx_chat_chunks_break(chunks, "incomplete_record");
-    chunks->lost = chunks->words;
+    gap->is_gap = 1;
+    gap->lost = chunks->words;
     ngx_memzero(&chunks->words, sizeof(chunks->words));
 
+    chunks->partial = 1;
     chat_stream_destroy(chunks->stream);
     chunks->stream = NULL;
     open_stream(chunks);
+    return NGX_OK;
 }
 
 
@@ -288,10 +288,10 @@ ngx_chat_chunks_add(ngx_chat_chunks_t *chunks, const chat_fact_t *entries,
         }
 
         if (position != (off_t) chunks->position) {
-            on_hole(chunks, (uint64_t) position);
+            rc = add_gap(chunks, (uint64_t) position);
 
-            if (entries[i].payload.len == 0) {
-                return NGX_OK; /* it stands for all that are gone */
+            if (rc != NGX_OK || entries[i].payload.len == 0) {
+                return rc; /* an empty one stands for all that are gone */
             }
         }
 
@@ -360,7 +360,6 @@ ngx_chat_chunks_free(ngx_chat_chunks_t *chunks)
 
     chat_stream_destroy(chunks->stream);
     chat_buf_free(&chunks->words);
-    chat_buf_free(&chunks->lost);
     chat_buf_free(&chunks->head_bytes);
 }
 
@@ -385,7 +384,6 @@ ngx_chat_cursor_pass(ngx_chat_cursor_t *cursor, ngx_chat_chunk_t *chunk)
     chunk->refs++;
     cursor->next++;
     cursor->from = 0;
-    cursor->fresh = 0;
 }
 
 
@@ -396,24 +394,21 @@ ngx_chat_cursor_pass(ngx_chat_cursor_t *cursor, ngx_chat_chunk_t *chunk)
 static ngx_int_t
 seek(ngx_chat_cursor_t *cursor, ngx_chat_chunk_t *chunk)
 {
-    if (can_begin(chunk, cursor->after)) {
-        cursor->count = chunk->count;
-        cursor->begun = 1;
+    chat_count_t count = chunk->count;
 
-    } else if (!cursor->begun || chunk->gap) {
+    if (!chunk->is_gap && !can_begin(chunk, cursor->after)) {
         return NGX_DECLINED;
     }
 
-    if (cursor->count.events == cursor->after || chunk->next == NULL
-        || !can_begin(chunk->next, cursor->after))
+    if (!chunk->is_gap
+        && (chunk->next == NULL || chunk->next->is_gap
+            || !can_begin(chunk->next, cursor->after)))
     {
-        cursor->from = chat_count_to(
-            &cursor->count, chat_str(chunk->data, chunk->len), cursor->after);
+        cursor->from = chat_count_to(&count, chat_str(chunk->data, chunk->len),
+                                     cursor->after);
 
-        if (cursor->count.events == cursor->after
-            && !chat_count_is_inside(&cursor->count))
-        {
-            cursor->placed = cursor->fresh = 1;
+        if (count.events == cursor->after && !chat_count_is_inside(&count)) {
+            cursor->placed = 1;
             return NGX_OK;
         }
     }
@@ -427,9 +422,9 @@ ngx_int_t
 ngx_chat_cursor_next(ngx_chat_cursor_t       *cursor,
                      const ngx_chat_chunks_t *chunks, ngx_chat_chunk_t **chunk)
 {
-    ngx_chat_chunk_t *next;
+    ngx_chat_chunk_t *at, *next;
 
-    if (!cursor->begun) {
+    if (cursor->at == NULL && !cursor->placed) {
         cursor->next = chunks->first_number;
     }
 
@@ -440,16 +435,20 @@ ngx_chat_cursor_next(ngx_chat_cursor_t       *cursor,
     }
 
     for (;;) {
-        next = cursor->at ? cursor->at->next : chunks->first;
+        at = cursor->at;
+        next = at ? at->next : chunks->first;
 
         if (next == NULL) {
             return NGX_AGAIN;
         }
 
-        if (cursor->placed ? next->gap && !cursor->fresh
-                           : seek(cursor, next) != NGX_OK)
-        {
+        if (cursor->placed && next->is_gap) {
             cursor->lost = chat_buf_str(&next->lost);
+            return NGX_DECLINED;
+        }
+
+        if (!cursor->placed && seek(cursor, next) != NGX_OK) {
+            cursor->lost = at ? chat_buf_str(&at->lost) : cursor->lost;
             return NGX_DECLINED;
         }
 

@@ -6,9 +6,9 @@
  * was read at once. The dialect reads the stream as well, so that it is known
  * how it ended and what clients are sent where it breaks off. A cursor is the
  * place of one follower.
- * Promises: a hole in the recording is marked at the chunk behind it; each
- * chunk says with which event it begins; the oldest chunks go first where more
- * than record_max bytes are kept; a chunk lives as long as it is referred to.
+ * Promises: a gap in the recording is a chunk of its own; every other one says
+ * with which event it begins; the oldest chunks go first where more than
+ * record_max bytes are kept; a chunk lives as long as it is referred to.
  */
 
 #ifndef NGX_CHAT_CHUNKS_H
@@ -26,9 +26,9 @@ typedef struct ngx_chat_chunk_s ngx_chat_chunk_t;
 struct ngx_chat_chunk_s {
     ngx_chat_chunk_t *next; /* set while next is kept */
     ngx_uint_t        refs;
-    chat_count_t      count; /* of the events before it */
-    ngx_uint_t        gap;   /* entries right before it are lost */
-    chat_buf_t        lost;  /* what clients are sent there; or empty */
+    chat_count_t      count;  /* of the events before it */
+    ngx_uint_t        is_gap; /* entries are lost, and it has no bytes */
+    chat_buf_t        lost;   /* what clients get at the gap; or empty */
     size_t            len;
     u_char            data[];
 };
@@ -39,7 +39,9 @@ typedef struct {
     uint64_t              position; /* of the next entry */
     ngx_uint_t            has_head;
     chat_buf_t            head_bytes;
-    chat_recording_head_t head; /* in them */
+    chat_recording_head_t head;             /* in them; it says: */
+    unsigned              is_sse : 1;       /* it is an event stream */
+    unsigned              is_resumable : 1; /* clients know its name */
     ngx_chat_chunk_t     *first;
     ngx_chat_chunk_t     *last;
     uint64_t              first_number; /* chunks before the first, so far */
@@ -47,9 +49,7 @@ typedef struct {
     uint64_t              length;       /* bytes of all chunks so far */
     chat_stream_t        *stream;  /* NULL: no event stream, or no memory */
     chat_buf_t            words;   /* the end of a stream that breaks off */
-    ngx_uint_t            gap;     /* entries are lost, and none came since */
-    chat_buf_t            lost;    /* what clients are sent there */
-    ngx_uint_t            partial; /* and the next event lacks its beginning */
+    ngx_uint_t            partial; /* the next event lacks its beginning */
 } ngx_chat_chunks_t;
 
 /* Zeroed, with after set, it is before the first chunk. */
@@ -58,12 +58,9 @@ typedef struct {
     ngx_chat_chunk_t *at;    /* the last chunk that was taken */
     uint64_t          next;  /* number of the next one */
     size_t            from;  /* first byte in the next one */
-    chat_count_t      count; /* while it looks for the end of that event */
-    chat_str_t        lost; /* NGX_DECLINED: what its client is sent; or empty:
-                                chunks were given up */
-    unsigned          begun : 1;  /* it has found a chunk to begin with */
-    unsigned          placed : 1; /* and the end of that event */
-    unsigned          fresh : 1;  /* and has taken nothing since */
+    chat_str_t lost; /* NGX_DECLINED: what its client gets; or empty: chunks
+                        were given up */
+    unsigned   placed : 1; /* it has found the end of that event */
 } ngx_chat_cursor_t;
 
 /* The head, where it is known without the log; may be called twice. */
@@ -89,12 +86,6 @@ chat_end_e ngx_chat_chunks_break(ngx_chat_chunks_t *chunks,
 
 /* 1 if no chunk before the first one is missing. */
 ngx_uint_t ngx_chat_chunks_is_from_start(const ngx_chat_chunks_t *chunks);
-
-/* 1 if the head says that it is an event stream. */
-ngx_uint_t ngx_chat_chunks_is_sse(const ngx_chat_chunks_t *chunks);
-
-/* 1 if the head names a stream, which a client can resume. */
-ngx_uint_t ngx_chat_chunks_is_resumable(const ngx_chat_chunks_t *chunks);
 
 void ngx_chat_chunks_free(ngx_chat_chunks_t *chunks);
 

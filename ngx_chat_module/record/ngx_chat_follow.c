@@ -26,15 +26,14 @@ is_blocked(ngx_http_request_t *r)
 }
 
 
-/* Waits for the client; again: it has just taken something. */
 static void
-wait_for_client(ngx_http_request_t *r, ngx_uint_t again)
+wait_for_client(ngx_http_request_t *r)
 {
     ngx_event_t              *wev = r->connection->write;
     ngx_http_core_loc_conf_t *clcf =
         ngx_http_get_module_loc_conf(r, ngx_http_core_module);
 
-    if (!wev->delayed && (again || !wev->timer_set)) {
+    if (!wev->delayed && !wev->timer_set) {
         ngx_add_timer(wev, clcf->send_timeout);
     }
 
@@ -146,8 +145,7 @@ send_words(ngx_chat_ctx_t *ctx, chat_str_t words)
 
     } else if (chunks->stream != NULL) {
         chat_dialect_interrupted(ctx->dialect, "too_slow",
-                                 (int) ngx_chat_chunks_is_resumable(chunks),
-                                 &follow->own);
+                                 chunks->is_resumable, &follow->own);
     } else {
         return NGX_ERROR;
     }
@@ -164,6 +162,7 @@ static ngx_int_t
 next_bytes(ngx_chat_ctx_t *ctx)
 {
     ngx_int_t                rc;
+    chat_str_t               lost;
     ngx_chat_chunk_t        *chunk;
     ngx_chat_follow_t       *follow = ctx->follow;
     const ngx_chat_reader_t *reader = follow->follower.reader;
@@ -180,22 +179,30 @@ next_bytes(ngx_chat_ctx_t *ctx)
         return NGX_OK;
     }
 
-    rc = ngx_chat_reader_next(&follow->follower, &chunk);
+    rc = ngx_chat_cursor_next(&follow->follower.cursor, &reader->chunks,
+                              &chunk);
 
     if (rc == NGX_OK) {
         return send_chunk(follow, chunk);
     }
 
     if (rc == NGX_DECLINED) {
-        return send_words(ctx, follow->follower.cursor.lost);
+        lost = follow->follower.cursor.lost;
+        ctx->response.end = CHAT_END_INTERRUPTED;
+        ctx->response.upstream_reason =
+            lost.len ? "incomplete_record" : "too_slow";
+        return send_words(ctx, lost);
     }
 
     switch (reader->state) {
     case NGX_CHAT_READER_COMPLETE:
+        ctx->response.end = reader->end;
         chat_follow_end(&follow->rewriter, &follow->own);
         return send_last(ctx, reader->end == CHAT_END_FINISHED);
 
     case NGX_CHAT_READER_BROKEN:
+        ctx->response.end = CHAT_END_INTERRUPTED;
+        ctx->response.upstream_reason = reader->over;
         return reader->chunks.words.len && !reader->chunks.words.failed
                    ? send_words(ctx, chat_buf_str(&reader->chunks.words))
                    : NGX_ERROR;
@@ -210,27 +217,10 @@ next_bytes(ngx_chat_ctx_t *ctx)
 static void
 finish(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
-    ngx_chat_chunk_t        *chunk;
-    ngx_chat_follow_t       *follow = ctx->follow;
-    const ngx_chat_reader_t *reader = follow->follower.reader;
-    ngx_int_t next = ngx_chat_reader_next(&follow->follower, &chunk);
-
-    if (next == NGX_AGAIN && reader->state == NGX_CHAT_READER_COMPLETE) {
-        ctx->response.end = reader->end;
-
-    } else {
+    if (ctx->response.end == CHAT_END_NONE) {
         ctx->response.end = ctx->request->connection->error
                                 ? CHAT_END_ABORTED
                                 : CHAT_END_INTERRUPTED;
-    }
-
-    if (next == NGX_AGAIN && reader->state != NGX_CHAT_READER_COMPLETE) {
-        ctx->response.upstream_reason = reader->over;
-
-    } else if (next == NGX_DECLINED) {
-        ctx->response.upstream_reason = follow->follower.cursor.lost.len
-                                            ? "incomplete_record"
-                                            : "too_slow";
     }
 
     ctx->step(ctx, NGX_CHAT_EVENT_END);
@@ -266,7 +256,7 @@ send_stream(ngx_chat_ctx_t *ctx)
         }
     }
 
-    wait_for_client(r, 0);
+    wait_for_client(r);
 }
 
 
@@ -282,18 +272,8 @@ on_writable(ngx_http_request_t *r)
         return;
     }
 
-    if (wev->delayed) {
-        wait_for_client(r, 0);
-        return;
-    }
-
-    if (ngx_http_output_filter(r, NULL) == NGX_ERROR) {
+    if (!wev->delayed && ngx_http_output_filter(r, NULL) == NGX_ERROR) {
         ngx_http_finalize_request(r, NGX_ERROR);
-        return;
-    }
-
-    if (is_blocked(r)) {
-        wait_for_client(r, 1);
         return;
     }
 
@@ -308,9 +288,9 @@ on_writable(ngx_http_request_t *r)
 
 /* More is known of the recording. */
 static void
-on_wake(void *data)
+on_wake(ngx_event_t *ev)
 {
-    ngx_chat_ctx_t   *ctx = data;
+    ngx_chat_ctx_t   *ctx = ev->data;
     ngx_connection_t *c = ctx->request->connection;
 
     ngx_http_set_log_request(c->log, ctx->request);
@@ -349,8 +329,8 @@ ngx_chat_follow_stream(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
             return NGX_ERROR;
         }
 
-        ctx->follow->follower.wake = on_wake;
-        ctx->follow->follower.data = ctx;
+        ngx_chat_event_set(&ctx->follow->follower.event, on_wake, ctx,
+                           ngx_cycle->log);
         ctx->cleanups[NGX_CHAT_CLEANUP_FOLLOW] = ngx_chat_follow_leave;
         ctx->cleanups[NGX_CHAT_CLEANUP_MEMORY] = end_follow;
     }
@@ -461,8 +441,7 @@ send_header(ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)
     r->disable_not_modified = 1; /* as of the upstream's own answer */
     r->headers_out.status = head->status;
     r->headers_out.content_length_n =
-        reader->state == NGX_CHAT_READER_COMPLETE
-                && !ngx_chat_chunks_is_sse(chunks)
+        reader->state == NGX_CHAT_READER_COMPLETE && !chunks->is_sse
             ? (off_t) chunks->length
             : -1;
 
@@ -480,7 +459,7 @@ init_rewriter(ngx_chat_ctx_t *ctx, chat_str_t message,
     ngx_chat_follow_t       *follow = ctx->follow;
     const ngx_chat_chunks_t *chunks = &follow->follower.reader->chunks;
 
-    if (!ngx_chat_chunks_is_sse(chunks)) {
+    if (!chunks->is_sse) {
         ctx->response.injected.len = 0;
         return NGX_OK;
     }
@@ -560,7 +539,7 @@ ngx_chat_follow_start(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     chat_arena_destroy(ctx->body.arena);
     ctx->body.arena = NULL;
 
-    if (ctx->response.early && !ngx_chat_chunks_is_sse(chunks)) {
+    if (ctx->response.early && !chunks->is_sse) {
         ngx_chat_reply(ctx, CHAT_REPLY_NO_STREAM,
                        CHAT_REASON_CONFLICT_NO_STREAM);
         return;

@@ -430,15 +430,6 @@ end_reader(ngx_chat_reader_t *reader)
 }
 
 
-static void
-on_wake(ngx_event_t *ev)
-{
-    ngx_chat_follower_t *follower = ev->data;
-
-    follower->wake(follower->data);
-}
-
-
 ngx_int_t
 ngx_chat_reader_join(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
                      ngx_chat_follower_t *follower, uint64_t after)
@@ -463,7 +454,6 @@ ngx_chat_reader_join(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
     follower->reader = reader;
     ngx_memzero(&follower->cursor, sizeof(follower->cursor));
     follower->cursor.after = after;
-    ngx_chat_event_set(&follower->event, on_wake, follower, ngx_cycle->log);
     ngx_queue_insert_tail(&reader->followers, &follower->queue);
     ngx_chat_metrics_record(reader->worker, 0, 0, 1);
     return NGX_OK;
@@ -489,22 +479,6 @@ ngx_chat_reader_leave(ngx_chat_follower_t *follower)
     if (ngx_queue_empty(&reader->followers)) {
         end_reader(reader);
     }
-}
-
-
-ngx_int_t
-ngx_chat_reader_next(ngx_chat_follower_t *follower, ngx_chat_chunk_t **chunk)
-{
-    return ngx_chat_cursor_next(&follower->cursor, &follower->reader->chunks,
-                                chunk);
-}
-
-
-void
-ngx_chat_reader_init(ngx_chat_worker_t *worker)
-{
-    ngx_rbtree_init(&worker->readers, &worker->readers_sentinel,
-                    ngx_str_rbtree_insert_value);
 }
 
 

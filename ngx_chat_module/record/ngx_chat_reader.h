@@ -5,8 +5,7 @@
  * at a time, and the chunks that were read, kept until the last follower has
  * left. So the store is asked once per worker, however many requests follow.
  * Promises: a follower gets all bytes from its place on, once and in order, or
- * learns that it does not; wake() is called from the event loop only; leaving
- * is safe at any time.
+ * learns that it does not; leaving is safe at any time.
  */
 
 #ifndef NGX_CHAT_READER_H
@@ -60,17 +59,13 @@ typedef struct {
     unsigned dirty : 1;      /* the facts may have changed */
 } ngx_chat_reader_t;
 
-typedef struct ngx_chat_follower_s ngx_chat_follower_t;
-
-/* Owned and zeroed by the follower. */
-struct ngx_chat_follower_s {
-    void (*wake)(void *data); /* there is more to take, or an end */
-    void              *data;
+/* Owned and zeroed by the follower, which sets the event. */
+typedef struct {
     ngx_chat_reader_t *reader; /* NULL: it follows nothing */
     ngx_queue_t        queue;
-    ngx_event_t        event;
+    ngx_event_t        event; /* posted: there is more to take, or an end */
     ngx_chat_cursor_t  cursor;
-};
+} ngx_chat_follower_t;
 
 /*
  * Begins to follow behind the event after (0: from the first one). A follower
@@ -83,15 +78,10 @@ ngx_int_t ngx_chat_reader_join(ngx_chat_ctx_t          *ctx,
 /* Safe at any time, and twice. */
 void ngx_chat_reader_leave(ngx_chat_follower_t *follower);
 
-/* As ngx_chat_cursor_next(), with the follower's cursor. */
-ngx_int_t ngx_chat_reader_next(ngx_chat_follower_t *follower,
-                               ngx_chat_chunk_t   **chunk);
-
 /* 1 while more may be known later. */
 ngx_uint_t ngx_chat_reader_is_open(const ngx_chat_reader_t *reader);
 
-/* Of a worker: at its start, and when the store has lost its facts. */
-void ngx_chat_reader_init(ngx_chat_worker_t *worker);
+/* The store has lost the facts of this worker. */
 void ngx_chat_reader_lost(ngx_chat_worker_t *worker);
 
 #endif /* NGX_CHAT_READER_H */
