@@ -2,7 +2,7 @@
  * ngx_chat_ctx.h: the context of a request, shared by all files of the glue.
  *
  * Each layer owns a part of it: request/ the body, the batch, the wait and
- * the attempt; response/ the answer; record/ the recording and the follower.
+ * the attempt; response/ the answer and its recording; record/ the follower.
  * Lower layers report events by ctx->step() and never call request/.
  */
 
@@ -78,27 +78,6 @@ typedef struct ngx_chat_resume_s  ngx_chat_resume_t;
 typedef struct ngx_chat_results_s ngx_chat_results_t;
 typedef struct ngx_chat_group_s   ngx_chat_group_t;
 typedef struct ngx_chat_ask_s     ngx_chat_ask_t;
-
-/*
- * Records what a client is sent, for others to follow: the hooks of record/
- * for response/, in each request that has gone on. A recording exists while
- * ctx->writer is set.
- */
-typedef struct {
-    /* the header is known: decides whether the answer is recorded */
-    void (*header)(ngx_chat_ctx_t *ctx);
-    /* what the client is sent: all that the stream has made of an input */
-    void (*bytes)(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces, size_t n);
-    /* no more bytes come; is_complete: those that came say how the answer
-       ended, else the recording is given up */
-    void (*end)(ngx_chat_ctx_t *ctx, ngx_uint_t is_complete);
-    /* 1 if the answer may be recorded */
-    ngx_uint_t (*possible)(ngx_chat_ctx_t *ctx);
-    /* where the recording then is */
-    void (*key)(ngx_chat_ctx_t *ctx, chat_key_t *key);
-    /* 1 if it is completed without its client, and without a follower */
-    ngx_uint_t (*outlives)(ngx_chat_ctx_t *ctx);
-} ngx_chat_recorder_t;
 
 /* A query to the store; its verbs are in store/ngx_chat_ask.h. */
 struct ngx_chat_ask_s {
@@ -232,6 +211,7 @@ typedef struct {
     unsigned ended : 1;     /* end/k or void/k was joined */
     unsigned stopped : 1;   /* a client has asked to stop it */
     unsigned truncated : 1; /* it gets no last buffer */
+    unsigned recorded : 1;  /* it has had a writer, which says when it ends */
 } ngx_chat_response_t;
 
 struct ngx_chat_ctx_s {
@@ -259,8 +239,7 @@ struct ngx_chat_ctx_s {
     ngx_chat_attempt_t  attempt;
     ngx_chat_response_t response;
 
-    ngx_chat_follow_t *follow; /* of another request's answer; or NULL */
-    const ngx_chat_recorder_t *recorder; /* once it has gone on */
+    ngx_chat_follow_t  *follow;    /* of another request's answer; or NULL */
     ngx_chat_writer_t  *writer;    /* of what the client is sent; or NULL */
     const char         *stream_id; /* in the stream index; or NULL */
     ngx_chat_indexed_t *indexed;   /* where it can be found again; or NULL */

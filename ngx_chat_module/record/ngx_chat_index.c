@@ -13,7 +13,6 @@
 
 #include "facts/chat_conversation.h"
 #include "record/ngx_chat_index.h"
-#include "record/ngx_chat_writer.h"
 #include "store/ngx_chat_ask.h"
 
 #define NGX_CHAT_INDEX_LATER 200 /* ms: until a client has taken its bytes */
@@ -297,8 +296,8 @@ ngx_chat_index_end(ngx_chat_ctx_t *ctx)
 
     ngx_chat_index_over(ctx);
 
-    if (indexed != NULL && !indexed->recorded) {
-        indexed->recorded = 1;
+    if (indexed != NULL && !ctx->response.recorded) {
+        ctx->response.recorded = 1;
         ngx_chat_recording_over(ctx->worker->store, &indexed->key,
                                 (uint32_t) ctx->conf->record_ttl);
     }

@@ -25,11 +25,10 @@ struct ngx_chat_indexed_s {
     ngx_chat_ask_t     ask;
     chat_store_watch_t watch;
     ngx_chat_timer_t   timer;
-    ngx_uint_t         tries;        /* to stop it */
-    unsigned           recorded : 1; /* the writer says when it is over */
-    unsigned           begun : 1;    /* its request has gone on */
-    unsigned           over : 1;     /* its end is in the index */
-    unsigned           again : 1;    /* notified while asking */
+    ngx_uint_t         tries;     /* to stop it */
+    unsigned           begun : 1; /* its request has gone on */
+    unsigned           over : 1;  /* its end is in the index */
+    unsigned           again : 1; /* notified while asking */
 };
 
 /*

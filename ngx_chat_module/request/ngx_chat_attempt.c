@@ -12,7 +12,6 @@
 
 #include "record/ngx_chat_index.h"
 #include "record/ngx_chat_reader.h"
-#include "record/ngx_chat_writer.h"
 #include "metrics/ngx_chat_metrics.h"
 #include "request/ngx_chat_request.h"
 #include "store/ngx_chat_ask.h"
@@ -384,7 +383,7 @@ rejoin(ngx_chat_ctx_t *ctx, int all)
     const chat_question_t *q = &ctx->barrier.q;
 
     if (all) {
-        ngx_chat_writer_stop(ctx); /* its beginning is gone */
+        ngx_chat_writer_end(ctx, 0); /* its beginning is gone */
     }
 
     attempt = chat_gate_attempt(q, ctx->attempt.k);

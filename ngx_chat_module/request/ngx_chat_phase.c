@@ -16,7 +16,6 @@
 #include "metrics/ngx_chat_metrics.h"
 #include "record/ngx_chat_follow.h"
 #include "record/ngx_chat_index.h"
-#include "record/ngx_chat_writer.h"
 #include "request/ngx_chat_request.h"
 #include "store/ngx_chat_ask.h"
 
@@ -244,7 +243,6 @@ hand_over(ngx_chat_ctx_t *ctx)
     ngx_chat_payloads_forget(ctx);
 
     ctx->state = NGX_CHAT_GONE_ON;
-    ngx_chat_writer_register(ctx);
     ngx_chat_cleanup(ctx, NGX_CHAT_CLEANUP_INDEX_HOLD,
                      NGX_CHAT_CLEANUP_INDEX_HOLD);
 

@@ -15,7 +15,6 @@
 
 #include "base/ngx_chat_nginx_internals.h"
 #include "response/ngx_chat_filter.h"
-#include "facts/chat_recording.h"
 
 
 static ngx_http_output_header_filter_pt next_header_filter;
@@ -58,26 +57,6 @@ ngx_chat_filter_conf(ngx_chat_loc_conf_t *conf, const chat_dialect_t *dialect,
 }
 
 
-void
-ngx_chat_filter_lines(ngx_http_request_t *r, ngx_uint_t cors,
-                      chat_buf_t *lines)
-{
-    chat_str_t              name;
-    ngx_table_elt_t        *h;
-    ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
-
-    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
-        name = ngx_chat_str(&h->key);
-
-        if (ngx_chat_headers_counts(&r->headers_out.headers, h)
-            && (!cors || chat_recording_is_cors(name)))
-        {
-            chat_recording_header(lines, name, ngx_chat_str(&h->value));
-        }
-    }
-}
-
-
 /* Opens the core's stream for this answer; NGX_ERROR: no memory. */
 static ngx_int_t
 open_stream(ngx_chat_ctx_t *ctx)
@@ -116,7 +95,7 @@ open_stream(ngx_chat_ctx_t *ctx)
     sc.replay = (int) conf->replay_filter;
     sc.scope = ctx->scope;
     sc.began = ngx_chat_now();
-    ngx_chat_filter_lines(ctx->request, 1, &cors);
+    ngx_chat_answer_lines(ctx->request, 1, &cors);
     (void) chat_buf_move(&cors, ctx->kept, &sc.cors);
     sc.observe = (int) conf->dry_run;
     sc.resumable = ctx->stream_id != NULL;
@@ -161,7 +140,7 @@ send_header(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 
     if (rc > NGX_OK) {
         /* a filter refuses the request: an error page takes its place */
-        ctx->recorder->end(ctx, 0);
+        ngx_chat_writer_end(ctx, 0);
     }
 
     return rc == NGX_ERROR && r->connection->error
@@ -234,7 +213,7 @@ begin_filter(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 
     ngx_chat_upstream_hook(ctx);
     ngx_chat_stall_begin(ctx);
-    ctx->recorder->header(ctx);
+    ngx_chat_writer_begin(ctx);
 
     if (ctx->writer == NULL) {
         ngx_chat_orphan_cancel(ctx);
@@ -299,14 +278,14 @@ record_buffers(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
 
         if (ngx_buf_in_memory(b)) {
             piece.bytes = chat_str(b->pos, (size_t) (b->last - b->pos));
-            ctx->recorder->bytes(ctx, &piece, 1);
+            ngx_chat_writer_add(ctx, &piece, 1);
 
         } else if (ngx_buf_size(b) != 0) {
-            ctx->recorder->end(ctx, 0);
+            ngx_chat_writer_end(ctx, 0);
         }
 
         if (b->last_buf) {
-            ctx->recorder->end(ctx, 1);
+            ngx_chat_writer_end(ctx, 1);
             ctx->response.has_last = 1;
         }
     }

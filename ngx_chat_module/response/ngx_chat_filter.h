@@ -3,7 +3,8 @@
  *
  * ngx_chat_filter.c has the two filters, ngx_chat_output.c turns the core's
  * pieces into buffers, ngx_chat_upstream.c learns how the upstream ended and
- * bounds its silence, ngx_chat_orphan.c lets it outlive its client.
+ * bounds its silence, ngx_chat_orphan.c lets it outlive its client,
+ * ngx_chat_writer.c records what the client is sent.
  */
 
 #ifndef NGX_CHAT_FILTER_H
@@ -65,6 +66,21 @@ void ngx_chat_stall_progress(ngx_chat_ctx_t *ctx);
 
 /* The client has taken what waited for it: that wait was no silence. */
 void ngx_chat_stall_restart(ngx_chat_ctx_t *ctx);
+
+/* ngx_chat_writer.c */
+
+/* 1 if the answer may be recorded; it is while ctx->writer is set. */
+ngx_uint_t ngx_chat_writer_is_possible(ngx_chat_ctx_t *ctx);
+
+/* The answer's header is known: decides whether it is recorded. */
+void ngx_chat_writer_begin(ngx_chat_ctx_t *ctx);
+
+/* What the client is sent: all that the stream has made of an input. */
+void ngx_chat_writer_add(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces,
+                         size_t n);
+
+/* 1 if it is completed without its client, and without a follower. */
+ngx_uint_t ngx_chat_writer_outlives(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_orphan.c */
 

@@ -94,7 +94,8 @@ ngx_chat_orphan_hook(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
 
-    if (!ngx_chat_nginx_upstream_runs(r) || !ctx->recorder->possible(ctx)) {
+    if (!ngx_chat_nginx_upstream_runs(r) || !ngx_chat_writer_is_possible(ctx))
+    {
         return;
     }
 
@@ -163,14 +164,14 @@ check_followers(ngx_chat_ctx_t *ctx)
     chat_key_t         key;
     ngx_chat_orphan_t *orphan = ctx->orphan;
 
-    if (ctx->recorder->outlives(ctx)
+    if (ngx_chat_writer_outlives(ctx)
         && (ngx_current_msec - orphan->since) / 1000 < ctx->worker->ttl)
     {
         ngx_chat_timer(ctx, &orphan->timer, NGX_CHAT_ORPHAN_LOOK, on_timer);
         return;
     }
 
-    ctx->recorder->key(ctx, &key);
+    ngx_chat_recording_key(ctx, &key);
     ngx_chat_ask(ctx, &orphan->ask, NULL, &key, NULL, on_asked);
 }
 

@@ -238,7 +238,7 @@ add_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in, const chat_piece_t *pieces,
     }
 
     if (!ctx->filter->passthrough && n != 0) {
-        ctx->recorder->bytes(ctx, pieces, n);
+        ngx_chat_writer_add(ctx, pieces, n);
     }
 
     for (i = 0; i < n && !chain->failed; i++) {
@@ -345,7 +345,7 @@ finish(ngx_chat_chain_t *chain, const char *reason)
         return;
     }
 
-    ctx->recorder->end(ctx, reason == NULL || says_end(ctx));
+    ngx_chat_writer_end(ctx, reason == NULL || says_end(ctx));
     ctx->step(ctx, NGX_CHAT_EVENT_END);
 
     if (must_truncate(ctx, reason)) {
@@ -397,7 +397,7 @@ add_buffer(ngx_chat_chain_t *chain, ngx_buf_t *b)
     if (ngx_buf_size(b) != 0 && !ngx_buf_in_memory(b)) {
         /* a file: nothing that a stream is served from */
         ctx->filter->passthrough = 1;
-        ctx->recorder->end(ctx, 0);
+        ngx_chat_writer_end(ctx, 0);
         add_input(chain, b);
         return;
     }

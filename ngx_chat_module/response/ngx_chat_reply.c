@@ -89,6 +89,26 @@ add_lines(ngx_http_request_t *r, chat_str_t text)
 }
 
 
+void
+ngx_chat_answer_lines(ngx_http_request_t *r, ngx_uint_t cors,
+                      chat_buf_t *lines)
+{
+    chat_str_t              name;
+    ngx_table_elt_t        *h;
+    ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
+
+    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
+        name = ngx_chat_str(&h->key);
+
+        if (ngx_chat_headers_counts(&r->headers_out.headers, h)
+            && (!cors || chat_recording_is_cors(name)))
+        {
+            chat_recording_header(lines, name, ngx_chat_str(&h->value));
+        }
+    }
+}
+
+
 ngx_int_t
 ngx_chat_answer_cors(ngx_chat_ctx_t *ctx)
 {

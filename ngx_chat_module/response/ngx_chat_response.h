@@ -102,17 +102,32 @@ ngx_int_t ngx_chat_answer_add_header(ngx_http_request_t *r, chat_str_t name,
  */
 ngx_int_t ngx_chat_answer_inject(ngx_chat_ctx_t *ctx);
 
-/* ngx_chat_filter.c */
-
-/* 1 if a Content-Type is that of an event stream. */
-ngx_uint_t ngx_chat_filter_is_event_stream(chat_str_t type);
-
 /*
  * Adds the answer's headers to lines as chat_recording_header() does, each
  * once; cors: only those that pages of another origin need.
  */
-void ngx_chat_filter_lines(ngx_http_request_t *r, ngx_uint_t cors,
+void ngx_chat_answer_lines(ngx_http_request_t *r, ngx_uint_t cors,
                            chat_buf_t *lines);
+
+/* ngx_chat_writer.c */
+
+/* The key of the recording of the request's answer, if there is one. */
+void ngx_chat_recording_key(ngx_chat_ctx_t *ctx, chat_key_t *key);
+
+/* Puts the fact that nothing more is written under the key. */
+void ngx_chat_recording_over(chat_store_t *store, const chat_key_t *key,
+                             uint32_t ttl);
+
+/*
+ * No more bytes come. is_complete: those that came say how the answer ended;
+ * else the recording is cleared. Safe at any time.
+ */
+void ngx_chat_writer_end(ngx_chat_ctx_t *ctx, ngx_uint_t is_complete);
+
+/* ngx_chat_filter.c */
+
+/* 1 if a Content-Type is that of an event stream. */
+ngx_uint_t ngx_chat_filter_is_event_stream(chat_str_t type);
 
 /* What the directives say of reading a stream; the rest of sc is zeroed. */
 void ngx_chat_filter_conf(ngx_chat_loc_conf_t  *conf,

@@ -17,7 +17,6 @@
 #include "metrics/ngx_chat_metrics.h"
 #include "record/ngx_chat_follow.h"
 #include "record/ngx_chat_index.h"
-#include "record/ngx_chat_writer.h"
 
 ngx_module_t          ngx_chat_module;
 ngx_module_t          ngx_core_module;
@@ -633,13 +632,7 @@ ngx_chat_index_over(ngx_chat_ctx_t *ctx)
 
 
 void
-ngx_chat_writer_register(ngx_chat_ctx_t *ctx)
-{
-}
-
-
-void
-ngx_chat_writer_stop(ngx_chat_ctx_t *ctx)
+ngx_chat_writer_end(ngx_chat_ctx_t *ctx, ngx_uint_t is_complete)
 {
 }
 

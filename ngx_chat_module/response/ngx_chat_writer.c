@@ -18,8 +18,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_writer.h"
-#include "record/ngx_chat_index.h"
+#include "response/ngx_chat_filter.h"
 #include "metrics/ngx_chat_metrics.h"
 #include "facts/chat_conversation.h"
 #include "facts/chat_recording.h"
@@ -60,9 +59,8 @@ struct ngx_chat_writer_s {
 };
 
 
-/* 1 if the request's answer may be recorded. */
-static ngx_uint_t
-is_possible(ngx_chat_ctx_t *ctx)
+ngx_uint_t
+ngx_chat_writer_is_possible(ngx_chat_ctx_t *ctx)
 {
     return ctx->worker->store != NULL && ctx->dialect != NULL
            && !ctx->conf->dry_run
@@ -383,7 +381,7 @@ make_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
     }
 
     chat_buf_free(&type);
-    ngx_chat_filter_lines(r, 0, &lines);
+    ngx_chat_answer_lines(r, 0, &lines);
 
     head.status = (uint32_t) r->headers_out.status;
     head.message = ctx->body.rq.last_message.len <= CHAT_ID_MAX
@@ -575,36 +573,32 @@ create(ngx_chat_ctx_t *ctx, const chat_key_t *key)
     ngx_chat_event_set(&writer->turn, on_turn, writer, ngx_cycle->log);
     ngx_chat_event_set(&writer->silence, on_silence, writer, ngx_cycle->log);
 
-    if (ctx->indexed != NULL) {
-        writer->indexed = 1;
-        ctx->indexed->recorded = 1;
-    }
+    writer->indexed = ctx->indexed != NULL;
 
+    ctx->response.recorded = 1;
     ctx->writer = writer;
     ctx->cleanups[NGX_CHAT_CLEANUP_WRITER] = close_writer;
     return writer;
 }
 
 
-static void
-on_header(ngx_chat_ctx_t *ctx)
+void
+ngx_chat_writer_begin(ngx_chat_ctx_t *ctx)
 {
     chat_key_t         key;
     chat_facts_t       facts;
     chat_store_t      *store = ctx->worker->store;
-    ngx_chat_writer_t *writer = NULL;
+    ngx_chat_writer_t *writer;
+    ngx_uint_t         is_possible = ngx_chat_writer_is_possible(ctx);
 
     if (store == NULL || ctx->conf->dry_run || ctx->response.status >= 300
-        || (ctx->attempt.k == 0 && !is_possible(ctx)))
+        || (ctx->attempt.k == 0 && !is_possible))
     {
         return;
     }
 
     ngx_chat_recording_key(ctx, &key);
-
-    if (is_possible(ctx)) {
-        writer = create(ctx, &key);
-    }
+    writer = is_possible ? create(ctx, &key) : NULL;
 
     if (writer != NULL) {
         decide(writer);
@@ -619,8 +613,8 @@ on_header(ngx_chat_ctx_t *ctx)
 }
 
 
-static void
-on_bytes(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces, size_t n)
+void
+ngx_chat_writer_add(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces, size_t n)
 {
     size_t             i, len = 0;
     ngx_chat_writer_t *writer = ctx->writer;
@@ -651,52 +645,28 @@ on_bytes(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces, size_t n)
 }
 
 
-static void
-on_end(ngx_chat_ctx_t *ctx, ngx_uint_t is_complete)
+void
+ngx_chat_writer_end(ngx_chat_ctx_t *ctx, ngx_uint_t is_complete)
 {
     ngx_chat_writer_t *writer = ctx->writer;
 
-    if (writer == NULL || writer->over) {
+    if (writer == NULL) {
         return;
     }
 
-    if (is_complete) {
+    if (!is_complete) {
+        clear(writer);
+
+    } else if (!writer->over) {
         writer->over = 1;
         (void) flush(writer);
-    } else {
-        clear(writer);
     }
 }
 
 
-void
-ngx_chat_writer_stop(ngx_chat_ctx_t *ctx)
-{
-    if (ctx->writer != NULL) {
-        clear(ctx->writer);
-    }
-}
-
-
-static ngx_uint_t
-outlives_client(ngx_chat_ctx_t *ctx)
+ngx_uint_t
+ngx_chat_writer_outlives(ngx_chat_ctx_t *ctx)
 {
     return ctx->indexed != NULL
            && (ctx->writer == NULL || ctx->writer->written < ctx->writer->max);
-}
-
-
-void
-ngx_chat_writer_register(ngx_chat_ctx_t *ctx)
-{
-    static const ngx_chat_recorder_t recorder = {
-        .header = on_header,
-        .bytes = on_bytes,
-        .end = on_end,
-        .possible = is_possible,
-        .key = ngx_chat_recording_key,
-        .outlives = outlives_client,
-    };
-
-    ctx->recorder = &recorder;
 }
