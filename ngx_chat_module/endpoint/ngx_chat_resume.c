@@ -351,9 +351,8 @@ on_reader(ngx_chat_ctx_t *ctx)
                == NGX_AGAIN;
 
     /* is there more to come, or is what it has all that there is? */
-    if (ngx_chat_reader_is_open(reader)
-        && (!reader->chunks.has_head
-            || (!reader->is_live && (resume->running || is_empty))))
+    if (ngx_chat_reader_is_open(reader) && !reader->is_live
+        && (resume->running || is_empty))
     {
         return;
     }
@@ -367,9 +366,6 @@ on_reader(ngx_chat_ctx_t *ctx)
                || has_all(resume, reader, is_empty))
     {
         send_nothing(ctx);
-
-    } else if (!reader->chunks.has_head) {
-        ngx_chat_reply_broken(ctx, reader->over ? reader->over : "upstream");
 
     } else {
         ask_preamble(ctx);

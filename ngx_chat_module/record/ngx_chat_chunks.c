@@ -1,10 +1,9 @@
 /*
  * ngx_chat_chunks.c: see ngx_chat_chunks.h.
  *
- * The first entry of a recording is the head. Every other one has the bytes
- * that the producer's client was sent, behind the count of the events before
- * them. What comes from the store is not trusted: each position, length and
- * count is checked, and the head.
+ * An entry of a recording has the bytes that the producer's client was sent,
+ * behind the count of the events before them. What comes from the store is not
+ * trusted: each position, length and count is checked, and the head.
  */
 
 #include <ngx_config.h>
@@ -73,13 +72,12 @@ open_stream(ngx_chat_chunks_t *chunks)
 }
 
 
-static ngx_int_t
-read_head(ngx_chat_chunks_t *chunks, chat_str_t bytes)
+ngx_int_t
+ngx_chat_chunks_begin(ngx_chat_chunks_t *chunks, chat_str_t head)
 {
     chat_buf_t *copy = &chunks->head_bytes;
 
-    copy->len = 0;
-    chat_buf_add(copy, bytes);
+    chat_buf_add(copy, head);
 
     if (copy->failed) {
         return NGX_ERROR;
@@ -91,22 +89,11 @@ read_head(ngx_chat_chunks_t *chunks, chat_str_t bytes)
         return NGX_DECLINED;
     }
 
-    chunks->has_head = 1;
     chunks->is_sse =
         ngx_chat_filter_is_event_stream(find_header(chunks, "content-type"));
     chunks->is_resumable = find_header(chunks, "x-chat-stream").len != 0;
     open_stream(chunks);
     return NGX_OK;
-}
-
-
-void
-ngx_chat_chunks_know(ngx_chat_chunks_t *chunks, chat_str_t head)
-{
-    if (!chunks->has_head && chunks->position == 0 && head.len != 0) {
-        /* a bad one is ignored: the log's own decides */
-        (void) read_head(chunks, head);
-    }
 }
 
 
@@ -281,9 +268,7 @@ ngx_chat_chunks_add(ngx_chat_chunks_t *chunks, const chat_fact_t *entries,
     while (i < n && rc == NGX_OK) {
         position = position_of(&entries[i]);
 
-        if (position < (off_t) chunks->position
-            || (position != (off_t) chunks->position && !chunks->has_head))
-        {
+        if (position < (off_t) chunks->position) {
             return NGX_DECLINED;
         }
 
@@ -295,14 +280,7 @@ ngx_chat_chunks_add(ngx_chat_chunks_t *chunks, const chat_fact_t *entries,
             }
         }
 
-        if (position != 0) {
-            rc = add_run(chunks, entries, n, &i);
-            continue;
-        }
-
-        chunks->position = 1;
-        rc = chunks->has_head ? NGX_OK : read_head(chunks, entries[0].payload);
-        i++;
+        rc = add_run(chunks, entries, n, &i);
     }
 
     return rc;

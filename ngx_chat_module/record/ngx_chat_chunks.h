@@ -2,10 +2,10 @@
  * ngx_chat_chunks.h: what was read of a recording, as runs of bytes that its
  * followers share.
  *
- * Entries go in, in order; chunks come out, one for each run of entries that
- * was read at once. The dialect reads the stream as well, so that it is known
- * how it ended and what clients are sent where it breaks off. A cursor is the
- * place of one follower.
+ * The head goes in, then entries, in order; chunks come out, one for each run
+ * of entries that was read at once. The dialect reads the stream as well, so
+ * that it is known how it ended and what clients are sent where it breaks off.
+ * A cursor is the place of one follower.
  * Promises: a gap in the recording is a chunk of its own; every other one says
  * with which event it begins; the oldest chunks go first where more than
  * record_max bytes are kept; a chunk lives as long as it is referred to.
@@ -37,7 +37,6 @@ typedef struct {
     ngx_chat_loc_conf_t  *conf;
     const chat_dialect_t *dialect;
     uint64_t              position; /* of the next entry */
-    ngx_uint_t            has_head;
     chat_buf_t            head_bytes;
     chat_recording_head_t head;             /* in them; it says: */
     unsigned              is_sse : 1;       /* it is an event stream */
@@ -63,13 +62,12 @@ typedef struct {
     unsigned   placed : 1; /* it has found the end of that event */
 } ngx_chat_cursor_t;
 
-/* The head, where it is known without the log; may be called twice. */
-void ngx_chat_chunks_know(ngx_chat_chunks_t *chunks, chat_str_t head);
+/* Takes the head. NGX_DECLINED: it is none; NGX_ERROR: no memory. */
+ngx_int_t ngx_chat_chunks_begin(ngx_chat_chunks_t *chunks, chat_str_t head);
 
 /*
  * Takes the entries that a read() returned. NGX_OK; NGX_DONE: the last one was
- * among them; NGX_DECLINED: the head is lost, or these are no entries;
- * NGX_ERROR: no memory.
+ * among them; NGX_DECLINED: these are no entries; NGX_ERROR: no memory.
  */
 ngx_int_t ngx_chat_chunks_add(ngx_chat_chunks_t *chunks,
                               const chat_fact_t *entries, size_t n);

@@ -556,18 +556,27 @@ ngx_chat_follow_look(ngx_chat_ctx_t *ctx)
     ngx_chat_follow_t       *follow = ctx->follow;
     const ngx_chat_reader_t *reader = follow->follower.reader;
 
-    if (reader->chunks.has_head) {
+    const char *lost = "incomplete_record";
+
+    if (ngx_chat_reader_is_open(reader) && reader->chunks.first == NULL
+        && !reader->is_live)
+    {
+        return; /* not known yet */
+    }
+
+    if (reader->state == NGX_CHAT_READER_NONE) {
+        lost = reader->over;
+
+    } else if (ngx_chat_chunks_is_from_start(&reader->chunks)) {
         follow->on_reader = NULL; /* what goes before the stream is fetched */
         ctx->step(ctx, NGX_CHAT_EVENT_HEAD);
-
-    } else if (ngx_chat_reader_is_open(reader)) {
         return;
+    }
 
-    } else if (reader->state == NGX_CHAT_READER_NONE || follow->late) {
+    if (lost == NULL || follow->late) {
         ctx->step(ctx, NGX_CHAT_EVENT_UNRECORDED);
-
     } else {
-        ngx_chat_reply_broken(ctx, reader->over ? reader->over : "upstream");
+        ngx_chat_reply_broken(ctx, lost);
     }
 }
 

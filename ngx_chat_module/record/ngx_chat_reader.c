@@ -16,12 +16,13 @@
 #include "metrics/ngx_chat_metrics.h"
 
 #define NGX_CHAT_READER_TICK 1000      /* ms */
-#define NGX_CHAT_READER_PROBE 5        /* ticks without an entry */
+#define NGX_CHAT_READER_PROBE 5        /* ticks without news */
 #define NGX_CHAT_READER_PATIENCE 10000 /* ms of errors of the store */
 
 
-static void ask(ngx_chat_reader_t *reader);
 static void read_log(ngx_chat_reader_t *reader);
+static void ask(ngx_chat_reader_t *reader);
+static void on_notify(chat_store_watch_t *watch);
 static void on_facts(chat_store_op_t *op, chat_rc_e rc,
                      const chat_fact_t *facts, size_t n);
 
@@ -109,14 +110,6 @@ on_error(ngx_chat_reader_t *reader, chat_rc_e rc)
 }
 
 
-/* 1 if the answer has ended, and nothing of it is there. */
-static ngx_uint_t
-is_missing(const ngx_chat_reader_t *reader)
-{
-    return reader->source.ended && !reader->chunks.has_head;
-}
-
-
 /* There is nothing to be read at the moment. */
 static void
 on_empty(ngx_chat_reader_t *reader)
@@ -132,9 +125,6 @@ on_empty(ngx_chat_reader_t *reader)
         reader->op.done = on_facts;
         store->join(store, &reader->op, &reader->source.key, NULL, 0, 0, NULL);
 
-    } else if (is_missing(reader) && reader->silent != 0) {
-        finish(reader, NGX_CHAT_READER_NONE);
-
     } else if (!reader->is_final && reader->over != NULL) {
         read_log(reader);
 
@@ -145,9 +135,10 @@ on_empty(ngx_chat_reader_t *reader)
         }
 
     } else if (reader->chunks.position == 0 && reader->is_written
-               && !(reader->is_live && reader->chunks.has_head))
+               && !reader->is_live)
     {
-        /* it never began, or its log has expired since; nothing was sent */
+        /* its log has expired, or it never began; nothing was sent */
+        reader->over = NULL;
         finish(reader, NGX_CHAT_READER_NONE);
 
     } else {
@@ -212,70 +203,16 @@ read_log(ngx_chat_reader_t *reader)
 }
 
 
-/* 1 if there is no recording, and will not be. */
+/* 1 if there is no recording, and will not be. Its head is not there. */
 static ngx_uint_t
 is_unrecorded(const ngx_chat_reader_t *reader,
               const chat_recording_t  *recording)
 {
-    if (recording->mode == CHAT_RECORDING_NONE) {
-        return reader->chunks.position == 0;
-    }
-
-    if (reader->state != NGX_CHAT_READER_ASKING) {
-        return 0;
-    }
-
-    /* without a decision: its answer has not begun, or it has expired */
-    return recording->cleared
-           || (recording->mode == CHAT_RECORDING_UNKNOWN
-               && (recording->over || reader->source.ended
-                   || !chat_store_alive(reader->worker->store,
-                                        reader->source.worker)));
-}
-
-
-/* The facts of the recording. */
-static void
-on_facts(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
-{
-    ngx_uint_t         had;
-    chat_recording_t   recording;
-    ngx_chat_reader_t *reader = op->data;
-
-    if (rc != CHAT_OK) {
-        on_error(reader, rc);
-        return;
-    }
-
-    chat_recording_read(facts, n, &recording);
-    had = reader->chunks.has_head;
-    ngx_chat_chunks_know(&reader->chunks, recording.head);
-
-    if (reader->chunks.has_head != had) {
-        wake_followers(reader);
-    }
-
-    if (is_unrecorded(reader, &recording)) {
-        finish(reader, NGX_CHAT_READER_NONE);
-        return;
-    }
-
-    if (recording.cleared
-        || (recording.mode == CHAT_RECORDING_UNKNOWN
-            && reader->chunks.position != 0))
-    {
-        break_off(reader, "incomplete_record");
-        return;
-    }
-
-    if (recording.over) {
-        /* what is not there by now is lost */
-        reader->is_written = 1;
-        reader->over = "incomplete_record";
-    }
-
-    reader->state = NGX_CHAT_READER_RUNNING;
-    read_log(reader);
+    return recording->mode == CHAT_RECORDING_NONE || recording->cleared
+           || recording->over || reader->over != NULL
+           || (reader->source.ended
+               && (recording->mode == CHAT_RECORDING_UNKNOWN
+                   || reader->silent != 0));
 }
 
 
@@ -291,25 +228,69 @@ check_worker(ngx_chat_reader_t *reader)
 }
 
 
-static void
-on_notify(chat_store_watch_t *watch)
+/* Looks for the head in the first facts. 1: it is there. */
+static ngx_uint_t
+find_head(ngx_chat_reader_t *reader, const chat_recording_t *recording)
 {
-    ngx_chat_reader_t *reader = watch->data;
+    check_worker(reader);
 
-    if (reader->state == NGX_CHAT_READER_ASKING && reader->op.store == NULL) {
-        ask(reader);
-        return;
+    if (recording->head.len == 0) {
+        if (is_unrecorded(reader, recording)) {
+            finish(reader, NGX_CHAT_READER_NONE);
+        } else if (reader->dirty) {
+            ask(reader);
+        }
+
+        return 0;
     }
 
-    reader->dirty = 1; /* the reply under way may not have it */
-
-    if (reader->state != NGX_CHAT_READER_ASKING) {
-        check_worker(reader);
-        read_log(reader);
+    if (ngx_chat_chunks_begin(&reader->chunks, recording->head) != NGX_OK) {
+        reader->over = "incomplete_record";
+        finish(reader, NGX_CHAT_READER_NONE);
+        return 0;
     }
+
+    reader->state = NGX_CHAT_READER_RUNNING;
+    return 1;
 }
 
 
+/* The facts of the recording. */
+static void
+on_facts(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
+{
+    chat_recording_t   recording;
+    ngx_chat_reader_t *reader = op->data;
+
+    if (rc != CHAT_OK) {
+        on_error(reader, rc);
+        return;
+    }
+
+    reader->is_failing = 0;
+    chat_recording_read(facts, n, &recording);
+
+    if (reader->state == NGX_CHAT_READER_ASKING
+        && !find_head(reader, &recording)) {
+        return;
+    }
+
+    if (recording.head.len == 0) {
+        break_off(reader, "incomplete_record");
+        return;
+    }
+
+    if (recording.over) {
+        /* what is not there by now is lost */
+        reader->is_written = 1;
+        reader->over = "incomplete_record";
+    }
+
+    read_log(reader);
+}
+
+
+/* Asks for the facts; the first time, and after a loss, watches the key. */
 static void
 ask(ngx_chat_reader_t *reader)
 {
@@ -324,8 +305,9 @@ ask(ngx_chat_reader_t *reader)
     }
     chat_facts_feed(&facts, store->worker, reader->serial);
 
-    /* without memory once more with the next tick */
+    /* without memory it is asked again later */
     if (!facts.failed) {
+        reader->dirty = 0;
         reader->watch.notify = on_notify;
         reader->watch.data = reader;
         reader->op.done = on_facts;
@@ -339,29 +321,50 @@ ask(ngx_chat_reader_t *reader)
 }
 
 
+/* Asks for what may be new: the head, or entries. */
+static void
+look(ngx_chat_reader_t *reader)
+{
+    if (reader->state != NGX_CHAT_READER_ASKING) {
+        read_log(reader);
+
+    } else if (reader->op.store == NULL) {
+        ask(reader);
+    }
+}
+
+
+static void
+on_notify(chat_store_watch_t *watch)
+{
+    ngx_chat_reader_t *reader = watch->data;
+
+    check_worker(reader);
+    reader->dirty = 1; /* the reply under way may not have it */
+    look(reader);
+}
+
+
 static void
 on_tick(ngx_event_t *ev)
 {
     ngx_chat_reader_t *reader = ev->data;
 
     ngx_add_timer(ev, NGX_CHAT_READER_TICK);
-
-    if (reader->state == NGX_CHAT_READER_ASKING) {
-        on_notify(&reader->watch);
-        return;
-    }
-
     check_worker(reader);
     reader->silent++;
 
     if (reader->silent % NGX_CHAT_READER_PROBE == 0) {
         reader->dirty = 1; /* a notification may be lost */
 
-    } else if (reader->over == NULL && !is_missing(reader)) {
+    } else if (reader->over == NULL && !reader->is_failing
+               && !(reader->source.ended
+                    && reader->state == NGX_CHAT_READER_ASKING))
+    {
         return;
     }
 
-    read_log(reader);
+    look(reader);
 }
 
 

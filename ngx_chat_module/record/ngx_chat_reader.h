@@ -18,7 +18,7 @@
 #include "record/ngx_chat_chunks.h"
 
 typedef enum {
-    NGX_CHAT_READER_ASKING,   /* awaits the facts; then NONE or RUNNING */
+    NGX_CHAT_READER_ASKING,   /* awaits the head; then NONE or RUNNING */
     NGX_CHAT_READER_NONE,     /* nothing is recorded; final */
     NGX_CHAT_READER_RUNNING,  /* awaits entries; then COMPLETE or BROKEN */
     NGX_CHAT_READER_COMPLETE, /* all of it is there; final */
@@ -38,9 +38,9 @@ typedef struct {
     ngx_str_node_t          node; /* in worker->readers, by its key */
     ngx_chat_worker_t      *worker;
     ngx_chat_reader_state_e state;
-    chat_end_e              end;  /* COMPLETE: how the stream ended */
-    const char             *over; /* why nothing more will come; or NULL */
-    ngx_chat_chunks_t       chunks;
+    chat_end_e              end; /* COMPLETE: how the stream ended */
+    const char *over; /* why nothing more will come; or NULL, also if NONE */
+    ngx_chat_chunks_t chunks;
 
     ngx_chat_source_t  source;
     uint64_t           serial; /* of the fact that this worker follows */
@@ -48,14 +48,14 @@ typedef struct {
     chat_store_watch_t watch;
     chat_store_op_t    op;
     ngx_event_t        timer;
-    ngx_uint_t         silent; /* ticks without an entry */
+    ngx_uint_t         silent; /* ticks without the head or an entry */
     ngx_msec_t         failed; /* is_failing: since when */
 
     unsigned is_live : 1;    /* all entries that there were have been read */
     unsigned is_written : 1; /* the producer has said that it is over */
     unsigned is_final : 1;   /* what this read does not find is lost */
     unsigned is_failing : 1; /* the store returns errors for this key */
-    unsigned again : 1;      /* notified while asking */
+    unsigned again : 1;      /* notified while reading */
     unsigned dirty : 1;      /* the facts may have changed */
 } ngx_chat_reader_t;
 

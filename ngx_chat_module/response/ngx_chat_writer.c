@@ -38,7 +38,7 @@ struct ngx_chat_writer_s {
     chat_key_t         key;
     ngx_event_t        turn;     /* the end of this turn of the loop */
     ngx_event_t        silence;  /* a long time without bytes or reply */
-    chat_buf_t         head;     /* entry 0 */
+    chat_buf_t         head;     /* status and headers, for the facts */
     chat_buf_t         bytes;    /* what waits, behind room for a count */
     size_t             used;     /* of bytes, what is appended */
     chat_count_t       count;    /* of the events that were written */
@@ -243,10 +243,6 @@ write_entries(ngx_chat_writer_t *writer, ngx_uint_t silent)
         return; /* flush() gives the recording up */
     }
 
-    if (writer->position == 0) {
-        append(writer, chat_buf_str(&writer->head), 0);
-    }
-
     while (writer->op.store == NULL) {
         rest = waiting(writer);
         if (rest.len == 0 && (!writer->over || writer->ended) && !silent) {
@@ -357,7 +353,7 @@ on_silence(ngx_event_t *ev)
 }
 
 
-/* Entry 0: status and header lines, as the client gets them. */
+/* The head: status and header lines, as the client gets them. */
 static ngx_int_t
 make_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
 {
@@ -440,6 +436,22 @@ add_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
 }
 
 
+/* A follower wants the recording: its head was not put with the decision. */
+static void
+put_head(ngx_chat_writer_t *writer)
+{
+    chat_arena_t *arena;
+    chat_facts_t  facts;
+
+    arena = chat_arena_create(0);
+    chat_facts_init(&facts, arena);
+    chat_facts_head(&facts, chat_buf_str(&writer->head));
+    writer->store->join(writer->store, NULL, &writer->key, facts.items,
+                        facts.count, writer->ttl, NULL);
+    chat_arena_destroy(arena);
+}
+
+
 static void
 on_decided(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
            size_t n)
@@ -457,6 +469,10 @@ on_decided(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
     if (recording.cleared || recording.mode == CHAT_RECORDING_NONE) {
         end_writer(writer);
         return;
+    }
+
+    if (recording.head.len == 0) {
+        put_head(writer);
     }
 
     writer->decided = 1;
@@ -487,8 +503,11 @@ decide(ngx_chat_writer_t *writer)
     chat_facts_record(&facts,
                       kept ? CHAT_RECORDING_KEPT : CHAT_RECORDING_NONE);
 
-    if (writer->indexed && !facts.failed) {
+    if (kept) {
         chat_facts_head(&facts, chat_buf_str(&writer->head));
+    }
+
+    if (writer->indexed && !facts.failed) {
         add_preamble(ctx, &facts);
     }
 

@@ -2,9 +2,9 @@
  * chat_recording.h: the recording of a stream, and its followers.
  *
  * A producer may append what its client is sent to a log in the store, where
- * followers read it. Entry 0 of the log is the head; each other entry begins
- * with a line of chat_count, the state in which its bytes go on. The same key
- * has facts beside the log. It is derived from the claim.
+ * followers read it. Each entry begins with a line of chat_count, the state in
+ * which its bytes go on. The same key has facts beside the log, the head among
+ * them. It is derived from the claim.
  */
 
 #ifndef CHAT_RECORDING_H
@@ -36,7 +36,7 @@ extern const char *const chat_recording_modes[];
 /* unrecorded: the producer does not record, whatever followers want. */
 void chat_facts_unrecorded(chat_facts_t *facts);
 
-/* head: entry 0 of the log, which outlives the beginning of the log here. */
+/* head: status and headers; followers begin once it is there. */
 #define chat_facts_head(facts, head) chat_facts_add(facts, "head", head)
 
 /*
@@ -59,7 +59,7 @@ typedef struct {
     chat_recording_mode_e mode;
     int                   cleared;
     int                   over; /* nothing more is written */
-    chat_str_t            head; /* empty: it is in the log alone */
+    chat_str_t            head; /* empty: it is not there yet */
 } chat_recording_t;
 
 /* Reads the facts of a recording's key; head points into them. */

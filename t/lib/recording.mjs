@@ -44,7 +44,7 @@ async function facts(redis, key) {
 /* An entry of the log. */
 export function pieceOf([id, [last, bytes]]) {
   const position = parseInt(id, 10) - 1;
-  const [line, count] = position ? /^(\d+) \d+\n/.exec(bytes) : [''];
+  const [line, count] = /^(\d+) \d+\n/.exec(bytes);
   return { position, last: last === 'l', bytes: bytes.slice(line.length),
     count: Number(count) };
 }
@@ -87,12 +87,12 @@ export class Record {
       return newest.map(pieceOf).at(0)?.last;
     }, deadline, 'the last entry of a recording');
     const pieces = await this.pieces();
-    return { pieces, head: headOf(pieces[0].bytes),
-      text: pieces.slice(1).map(({ bytes }) => bytes).join('') };
+    return { pieces, head: headOf((await this.facts()).head),
+      text: pieces.map(({ bytes }) => bytes).join('') };
   }
 }
 
-/* The head in entry 0. */
+/* The head, as its fact has it. */
 export function headOf(bytes) {
   const [, status, length] = /^(\d+) (\d+)\n/.exec(bytes);
   const rest = Buffer.from(bytes.slice(bytes.indexOf('\n') + 1));

@@ -92,7 +92,7 @@ for (const key of keys) {
 async function stored(server) {
   const [key] = await server.command('KEYS', 'chat:*:l');
   const list = key ? await server.command('XRANGE', key, '-', '+') : [];
-  return blocks(list.slice(1).map((entry) => pieceOf(entry).bytes).join(''))
+  return blocks(list.map((entry) => pieceOf(entry).bytes).join(''))
     .length;
 }
 
@@ -145,7 +145,7 @@ live('s93: lost entries: only a client that lacks them gets an error',
         const talk = new Talk(s);
         const got = await told(talk);
         const pick = random(seed++);
-        const gone = await hole(server, (list) => list.slice(1).filter((
+        const gone = await hole(server, (list) => list.filter((
           { bytes }) => bytes && pick(6) === 0));
         const first = gone[0]?.count ?? got.length;
         for (let after = 0; after < got.length; after += 3) {
