@@ -132,11 +132,13 @@ static ngx_int_t
 send_words(ngx_chat_ctx_t *ctx, chat_str_t words)
 {
     ngx_chat_follow_t       *follow = ctx->follow;
-    const ngx_chat_chunk_t  *at = follow->follower.cursor.at;
+    const ngx_chat_cursor_t *cursor = &follow->follower.cursor;
     const ngx_chat_chunks_t *chunks = &follow->follower.reader->chunks;
 
     /* a part of an event must end before another begins */
-    if (at != NULL && !ngx_chat_chunk_is_whole(at)) {
+    if (cursor->placed && cursor->at != NULL
+        && !ngx_chat_chunk_is_whole(cursor->at))
+    {
         chat_buf_puts(&follow->own, "\n\n");
     }
 

@@ -20,11 +20,8 @@
 #define NGX_CHAT_READER_PATIENCE 10000 /* ms of errors of the store */
 
 
-static void read_log(ngx_chat_reader_t *reader);
 static void ask(ngx_chat_reader_t *reader);
-static void on_notify(chat_store_watch_t *watch);
-static void on_facts(chat_store_op_t *op, chat_rc_e rc,
-                     const chat_fact_t *facts, size_t n);
+static void look(ngx_chat_reader_t *reader);
 
 
 ngx_uint_t
@@ -114,19 +111,16 @@ on_error(ngx_chat_reader_t *reader, chat_rc_e rc)
 static void
 on_empty(ngx_chat_reader_t *reader)
 {
-    chat_store_t *store = reader->worker->store;
-
     if (reader->again) {
-        read_log(reader);
+        look(reader);
 
     } else if (reader->dirty) {
         /* a recording that lacks something is cleared */
         reader->dirty = 0;
-        reader->op.done = on_facts;
-        store->join(store, &reader->op, &reader->source.key, NULL, 0, 0, NULL);
+        ask(reader);
 
     } else if (!reader->is_final && reader->over != NULL) {
-        read_log(reader);
+        look(reader);
 
     } else if (!reader->is_final) {
         if (!reader->is_live) {
@@ -171,7 +165,7 @@ on_entries(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *entries,
     switch (ngx_chat_chunks_add(&reader->chunks, entries, n)) {
     case NGX_OK:
         wake_followers(reader);
-        read_log(reader);
+        look(reader);
         return;
 
     case NGX_DONE:
@@ -182,37 +176,6 @@ on_entries(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *entries,
     default:
         break_off(reader, "incomplete_record");
     }
-}
-
-
-static void
-read_log(ngx_chat_reader_t *reader)
-{
-    chat_store_t *store = reader->worker->store;
-
-    if (reader->op.store != NULL) {
-        reader->again = 1;
-        return;
-    }
-
-    reader->again = 0;
-    reader->is_final = reader->over != NULL;
-    reader->op.done = on_entries;
-    store->read(store, &reader->op, &reader->source.key,
-                reader->chunks.position);
-}
-
-
-/* 1 if there is no recording, and will not be. Its head is not there. */
-static ngx_uint_t
-is_unrecorded(const ngx_chat_reader_t *reader,
-              const chat_recording_t  *recording)
-{
-    return recording->mode == CHAT_RECORDING_NONE || recording->cleared
-           || recording->over || reader->over != NULL
-           || (reader->source.ended
-               && (recording->mode == CHAT_RECORDING_UNKNOWN
-                   || reader->silent != 0));
 }
 
 
@@ -228,34 +191,27 @@ check_worker(ngx_chat_reader_t *reader)
 }
 
 
-/* Looks for the head in the first facts. 1: it is there. */
-static ngx_uint_t
-find_head(ngx_chat_reader_t *reader, const chat_recording_t *recording)
+/* The facts lack the head: there is no recording, yet or any more. */
+static void
+on_no_head(ngx_chat_reader_t *reader, const chat_recording_t *recording)
 {
-    check_worker(reader);
+    if (reader->state != NGX_CHAT_READER_ASKING) {
+        break_off(reader, "incomplete_record");
 
-    if (recording->head.len == 0) {
-        if (is_unrecorded(reader, recording)) {
-            finish(reader, NGX_CHAT_READER_NONE);
-        } else if (reader->dirty) {
-            ask(reader);
-        }
-
-        return 0;
-    }
-
-    if (ngx_chat_chunks_begin(&reader->chunks, recording->head) != NGX_OK) {
-        reader->over = "incomplete_record";
+    } else if (recording->mode == CHAT_RECORDING_NONE || recording->cleared
+               || recording->over || reader->over != NULL
+               || (reader->source.ended
+                   && (recording->mode == CHAT_RECORDING_UNKNOWN
+                       || reader->silent != 0)))
+    {
         finish(reader, NGX_CHAT_READER_NONE);
-        return 0;
-    }
 
-    reader->state = NGX_CHAT_READER_RUNNING;
-    return 1;
+    } else if (reader->again) {
+        look(reader);
+    }
 }
 
 
-/* The facts of the recording. */
 static void
 on_facts(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
@@ -268,15 +224,19 @@ on_facts(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
     }
 
     reader->is_failing = 0;
+    check_worker(reader);
     chat_recording_read(facts, n, &recording);
 
-    if (reader->state == NGX_CHAT_READER_ASKING
-        && !find_head(reader, &recording)) {
+    if (recording.head.len == 0) {
+        on_no_head(reader, &recording);
         return;
     }
 
-    if (recording.head.len == 0) {
-        break_off(reader, "incomplete_record");
+    if (reader->state == NGX_CHAT_READER_ASKING
+        && ngx_chat_chunks_begin(&reader->chunks, recording.head) != NGX_OK)
+    {
+        reader->over = "incomplete_record";
+        finish(reader, NGX_CHAT_READER_NONE);
         return;
     }
 
@@ -286,11 +246,12 @@ on_facts(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
         reader->over = "incomplete_record";
     }
 
-    read_log(reader);
+    reader->state = NGX_CHAT_READER_RUNNING;
+    look(reader);
 }
 
 
-/* Asks for the facts; the first time, and after a loss, watches the key. */
+/* Asks for the facts, and says in them that this worker follows. */
 static void
 ask(ngx_chat_reader_t *reader)
 {
@@ -305,13 +266,9 @@ ask(ngx_chat_reader_t *reader)
     }
     chat_facts_feed(&facts, store->worker, reader->serial);
 
-    /* without memory it is asked again later */
+    /* without memory it asks again later */
     if (!facts.failed) {
-        reader->dirty = 0;
-        reader->watch.notify = on_notify;
-        reader->watch.data = reader;
         reader->op.done = on_facts;
-        reader->op.data = reader;
         store->join(store, &reader->op, &reader->source.key, facts.items,
                     facts.count, (uint32_t) reader->chunks.conf->record_ttl,
                     &reader->watch);
@@ -321,16 +278,27 @@ ask(ngx_chat_reader_t *reader)
 }
 
 
-/* Asks for what may be new: the head, or entries. */
+/* Asks for the head, or reads on; after the reply under way, if any. */
 static void
 look(ngx_chat_reader_t *reader)
 {
-    if (reader->state != NGX_CHAT_READER_ASKING) {
-        read_log(reader);
+    chat_store_t *store = reader->worker->store;
 
-    } else if (reader->op.store == NULL) {
-        ask(reader);
+    reader->again = reader->op.store != NULL;
+
+    if (reader->again) {
+        return;
     }
+
+    if (reader->state == NGX_CHAT_READER_ASKING) {
+        ask(reader);
+        return;
+    }
+
+    reader->is_final = reader->over != NULL;
+    reader->op.done = on_entries;
+    store->read(store, &reader->op, &reader->source.key,
+                reader->chunks.position);
 }
 
 
@@ -356,15 +324,14 @@ on_tick(ngx_event_t *ev)
 
     if (reader->silent % NGX_CHAT_READER_PROBE == 0) {
         reader->dirty = 1; /* a notification may be lost */
+        look(reader);
 
-    } else if (reader->over == NULL && !reader->is_failing
-               && !(reader->source.ended
-                    && reader->state == NGX_CHAT_READER_ASKING))
+    } else if (reader->over != NULL || reader->is_failing
+               || (reader->source.ended
+                   && reader->state == NGX_CHAT_READER_ASKING))
     {
-        return;
+        look(reader);
     }
-
-    look(reader);
 }
 
 
@@ -389,6 +356,9 @@ create(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source)
     reader->serial = worker->serial++;
     reader->chunks.conf = ctx->conf;
     reader->chunks.dialect = ctx->dialect;
+    reader->watch.notify = on_notify;
+    reader->watch.data = reader;
+    reader->op.data = reader;
     ngx_queue_init(&reader->followers);
 
     reader->node.str.data = (u_char *) &reader->source.key;

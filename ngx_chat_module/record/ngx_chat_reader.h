@@ -55,7 +55,7 @@ typedef struct {
     unsigned is_written : 1; /* the producer has said that it is over */
     unsigned is_final : 1;   /* what this read does not find is lost */
     unsigned is_failing : 1; /* the store returns errors for this key */
-    unsigned again : 1;      /* notified while reading */
+    unsigned again : 1;      /* notified while asking */
     unsigned dirty : 1;      /* the facts may have changed */
 } ngx_chat_reader_t;
 
