@@ -20,7 +20,7 @@
 
 struct ngx_chat_results_s {
     chat_external_t       external; /* POST: the results of the body */
-    chat_batch_t         *cleared;  /* by a DELETE; or NULL */
+    chat_buf_t            cleared;  /* the answer to a DELETE */
     chat_indexed_batch_t  recorded;
     const chat_dialect_t *dialect; /* of the batch */
     chat_facts_t          put;     /* what is joined */
@@ -74,6 +74,19 @@ refuse(ngx_chat_ctx_t *ctx, const chat_external_refusal_t *refusal)
 {
     ngx_http_finalize_request(ctx->request,
                               ngx_chat_endpoint_refuse(ctx->request, refusal));
+}
+
+
+/* rc is an error; BAD: the results are refused. */
+static void
+fail(ngx_chat_ctx_t *ctx, chat_rc_e rc)
+{
+    if (rc == CHAT_BAD) {
+        refuse(ctx, &ctx->results->external.refusal);
+    } else {
+        ngx_http_finalize_request(ctx->request,
+                                  NGX_HTTP_INTERNAL_SERVER_ERROR);
+    }
 }
 
 
@@ -223,12 +236,8 @@ post_results(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     if (rc == CHAT_BAD && rs->external.refusal.status == NGX_HTTP_NOT_FOUND) {
         look_later(ctx, &rs->external.refusal);
 
-    } else if (rc == CHAT_BAD) {
-        refuse(ctx, &rs->external.refusal);
-
     } else if (rc != CHAT_OK) {
-        ngx_http_finalize_request(ctx->request,
-                                  NGX_HTTP_INTERNAL_SERVER_ERROR);
+        fail(ctx, rc);
 
     } else {
         join_all(ctx, &rs->put, on_results_joined);
@@ -239,10 +248,7 @@ post_results(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 static void
 send_cleared(ngx_chat_ctx_t *ctx)
 {
-    chat_buf_t out = { 0 };
-
-    chat_external_cleared(ctx->results->cleared, &out);
-    send_json(ctx, &out);
+    send_json(ctx, &ctx->results->cleared);
 }
 
 
@@ -255,19 +261,12 @@ clear_batch(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     ngx_chat_results_t *rs = ctx->results;
 
     if (!chat_external_is_open(batch)) {
+        chat_external_cleared(NULL, &rs->cleared);
         send_cleared(ctx);
         return;
     }
 
-    rs->cleared = chat_arena_alloc(ctx->kept, sizeof(*batch));
-    if (rs->cleared == NULL) {
-        ngx_http_finalize_request(ctx->request,
-                                  NGX_HTTP_INTERNAL_SERVER_ERROR);
-        return;
-    }
-
-    /* its calls are in the arena */
-    *rs->cleared = *batch;
+    chat_external_cleared(batch, &rs->cleared);
 
     for (i = 0; i < rs->nkeys; i++) {
         store->clear(store, &rs->keys[i], ctx->worker->ttl);
@@ -288,8 +287,7 @@ act_on_batch(ngx_chat_ctx_t *ctx)
     if (chat_batch_read(rs->facts.items, rs->facts.count, ctx->kept, &batch)
         != CHAT_OK)
     {
-        ngx_http_finalize_request(ctx->request,
-                                  NGX_HTTP_INTERNAL_SERVER_ERROR);
+        fail(ctx, CHAT_ERROR);
         return;
     }
 
@@ -323,6 +321,7 @@ leave(ngx_chat_ctx_t *ctx)
     }
 
     ngx_chat_timer_stop(&ctx->wait.timer);
+    chat_buf_free(&ctx->results->cleared);
 }
 
 
@@ -373,14 +372,11 @@ on_body(ngx_http_request_t *r)
     chat_rc_e       rc =
         r->method == NGX_HTTP_POST ? read_body(ctx) : read_query(ctx);
 
-    if (rc == CHAT_BAD) {
-        refuse(ctx, &ctx->results->external.refusal);
-
-    } else if (rc == CHAT_LIMIT) {
+    if (rc == CHAT_LIMIT) {
         ngx_http_finalize_request(r, NGX_HTTP_REQUEST_ENTITY_TOO_LARGE);
 
     } else if (rc != CHAT_OK) {
-        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        fail(ctx, rc);
 
     } else if (ctx->worker->store == NULL) {
         ngx_http_finalize_request(r, ngx_chat_endpoint_away(r));

@@ -43,8 +43,7 @@ struct ngx_chat_resume_s {
     unsigned           waits : 1;   /* for a request that is held */
     unsigned           again : 1;   /* notified while asking */
     unsigned           unsure : 1;  /* the next look may find another stream */
-    unsigned complete : 1; /* the reader had all when the client came */
-    unsigned opened : 1;   /* batch is set */
+    unsigned           opened : 1;  /* batch is set */
 };
 
 
@@ -322,21 +321,6 @@ ask_preamble(ngx_chat_ctx_t *ctx)
 }
 
 
-/*
- * 1 if the client has all of the complete stream. One that asks for "running"
- * has it elsewhere; what ran then is sent, though it may have ended since.
- */
-static ngx_uint_t
-has_all(const ngx_chat_resume_t *resume, const ngx_chat_reader_t *reader,
-        ngx_uint_t is_empty)
-{
-    return reader->state == NGX_CHAT_READER_COMPLETE
-           && ((resume->running && (resume->complete || !reader->is_live)
-                && reader->end != CHAT_END_INTERRUPTED)
-               || (resume->place.after != 0 && is_empty));
-}
-
-
 /* More is known of the recording. */
 static void
 on_reader(ngx_chat_ctx_t *ctx)
@@ -351,9 +335,7 @@ on_reader(ngx_chat_ctx_t *ctx)
                == NGX_AGAIN;
 
     /* is there more to come, or is what it has all that there is? */
-    if (ngx_chat_reader_is_open(reader) && !reader->is_live
-        && (resume->running || is_empty))
-    {
+    if (ngx_chat_reader_is_open(reader) && !reader->is_live && is_empty) {
         return;
     }
 
@@ -363,7 +345,8 @@ on_reader(ngx_chat_ctx_t *ctx)
         ask_index(ctx);
 
     } else if (reader->state == NGX_CHAT_READER_NONE
-               || has_all(resume, reader, is_empty))
+               || (reader->state == NGX_CHAT_READER_COMPLETE
+                   && resume->place.after != 0 && is_empty))
     {
         send_nothing(ctx);
 
@@ -392,8 +375,6 @@ follow_stream(ngx_chat_ctx_t *ctx, const chat_listed_t *stream)
         return;
     }
 
-    resume->complete =
-        ctx->follow->follower.reader->state == NGX_CHAT_READER_COMPLETE;
     ctx->follow->on_reader = on_reader;
     on_reader(ctx);
 }
@@ -432,7 +413,6 @@ resume_stream(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
         return;
     }
 
-    resume->running &= stream.end == CHAT_END_NONE;
     resume->unsure =
         stream.end == CHAT_END_NONE && !resume->named
         && ngx_memcmp(stream.id.data, resume->seen, CHAT_LISTED_ID) != 0;

@@ -12,6 +12,7 @@
 #include <ngx_http.h>
 
 #include "facts/chat_conversation.h"
+#include "facts/chat_recording.h"
 #include "record/ngx_chat_index.h"
 #include "store/ngx_chat_ask.h"
 
@@ -298,7 +299,7 @@ ngx_chat_index_end(ngx_chat_ctx_t *ctx)
 
     if (indexed != NULL && !ctx->response.recorded) {
         ctx->response.recorded = 1;
-        ngx_chat_recording_over(ctx->worker->store, &indexed->key,
-                                (uint32_t) ctx->conf->record_ttl);
+        ngx_chat_recording_put(ctx->worker, ctx->conf, &indexed->key,
+                               CHAT_RECORDING_OVER, chat_str(NULL, 0));
     }
 }

@@ -114,9 +114,11 @@ void ngx_chat_answer_lines(ngx_http_request_t *r, ngx_uint_t cors,
 /* The key of the recording of the request's answer, if there is one. */
 void ngx_chat_recording_key(ngx_chat_ctx_t *ctx, chat_key_t *key);
 
-/* Puts the fact that nothing more is written under the key. */
-void ngx_chat_recording_over(chat_store_t *store, const chat_key_t *key,
-                             uint32_t ttl);
+/* Puts a fact of a recording; the value is "1" if it is empty. */
+void ngx_chat_recording_put(ngx_chat_worker_t         *worker,
+                            const ngx_chat_loc_conf_t *conf,
+                            const chat_key_t *key, const char *field,
+                            chat_str_t value);
 
 /*
  * No more bytes come. is_complete: those that came say how the answer ended;

@@ -31,31 +31,31 @@
 
 /* An answer on its way into the store. It may outlive its request. */
 struct ngx_chat_writer_s {
-    ngx_chat_ctx_t    *ctx; /* NULL: the request is over */
-    ngx_chat_worker_t *worker;
-    chat_store_t      *store;
-    chat_store_op_t    op; /* the decision, then each append */
-    chat_key_t         key;
-    ngx_event_t        turn;     /* the end of this turn of the loop */
-    ngx_event_t        silence;  /* a long time without bytes or reply */
-    chat_buf_t         head;     /* status and headers, for the facts */
-    chat_buf_t         bytes;    /* what waits, behind room for a count */
-    size_t             used;     /* of bytes, what is appended */
-    chat_count_t       count;    /* of the events that were written */
-    chat_count_t       after;    /* and with those that wait, if known */
-    uint64_t           position; /* of the next entry */
-    uint64_t           keep;     /* entries before it may be forgotten */
-    uint64_t           next_keep;
-    size_t             since_keep; /* bytes written since next_keep */
-    size_t             written;    /* bytes */
-    size_t             most;       /* bytes of an entry */
-    size_t             max;
-    uint32_t           ttl;
-    unsigned           decided : 1; /* it is recorded */
-    unsigned           over : 1;    /* no more bytes come */
-    unsigned           ended : 1;   /* the last entry is appended */
-    unsigned           indexed : 1; /* a client may resume at any time */
-    unsigned           counted : 1; /* after is known */
+    ngx_chat_ctx_t            *ctx; /* NULL: the request is over */
+    ngx_chat_worker_t         *worker;
+    chat_store_t              *store;
+    const ngx_chat_loc_conf_t *conf;
+    chat_store_op_t            op; /* the decision, then each append */
+    chat_key_t                 key;
+    ngx_event_t                turn; /* the end of this turn of the loop */
+    ngx_event_t  silence;            /* a long time without bytes or reply */
+    chat_buf_t   head;               /* status and headers, for the facts */
+    chat_buf_t   bytes;              /* what waits, behind room for a count */
+    size_t       used;               /* of bytes, what is appended */
+    chat_count_t count;              /* of the events that were written */
+    chat_count_t after;              /* and with those that wait, if known */
+    uint64_t     position;           /* of the next entry */
+    uint64_t     keep;               /* entries before it may be forgotten */
+    uint64_t     next_keep;
+    size_t       since_keep; /* bytes written since next_keep */
+    size_t       written;    /* bytes */
+    size_t       most;       /* bytes of an entry */
+    uint32_t     ttl;
+    unsigned     decided : 1; /* it is recorded */
+    unsigned     over : 1;    /* no more bytes come */
+    unsigned     ended : 1;   /* the last entry is appended */
+    unsigned     indexed : 1; /* a client may resume at any time */
+    unsigned     counted : 1; /* after is known */
 };
 
 
@@ -95,17 +95,15 @@ ngx_chat_recording_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
 
 
 void
-ngx_chat_recording_over(chat_store_t *store, const chat_key_t *key,
-                        uint32_t ttl)
+ngx_chat_recording_put(ngx_chat_worker_t         *worker,
+                       const ngx_chat_loc_conf_t *conf, const chat_key_t *key,
+                       const char *field, chat_str_t value)
 {
-    chat_arena_t *arena;
-    chat_facts_t  facts;
+    chat_fact_t fact = { .field = chat_cstr(field),
+                         .value = value.len != 0 ? value : chat_cstr("1") };
 
-    arena = chat_arena_create(0);
-    chat_facts_init(&facts, arena);
-    chat_facts_written(&facts);
-    store->join(store, NULL, key, facts.items, facts.count, ttl, NULL);
-    chat_arena_destroy(arena);
+    worker->store->join(worker->store, NULL, key, &fact, 1,
+                        (uint32_t) conf->record_ttl, NULL);
 }
 
 
@@ -119,7 +117,8 @@ end_writer(ngx_chat_writer_t *writer)
     writer->store->cancel(&writer->op);
 
     if (writer->indexed || writer->position != 0) {
-        ngx_chat_recording_over(writer->store, &writer->key, writer->ttl);
+        ngx_chat_recording_put(writer->worker, writer->conf, &writer->key,
+                               CHAT_RECORDING_OVER, chat_str(NULL, 0));
     }
 
     ngx_chat_event_cancel(&writer->turn);
@@ -161,7 +160,7 @@ append(ngx_chat_writer_t *writer, chat_str_t entry, int last)
     writer->since_keep += entry.len;
 
     /* at least the last half of max is always there */
-    if (writer->since_keep >= writer->max / 2) {
+    if (writer->since_keep >= writer->conf->record_max / 2) {
         writer->keep = writer->next_keep;
         writer->next_keep = writer->position;
         writer->since_keep = 0;
@@ -321,7 +320,7 @@ on_appended(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
     }
 
     /* the more waits for a reply, the larger the next entry is */
-    writer->most = ngx_min(NGX_CHAT_WRITER_BULK, writer->max / 4);
+    writer->most = ngx_min(NGX_CHAT_WRITER_BULK, writer->conf->record_max / 4);
 
     if (flush(writer) == NGX_OK) {
         end_if_written(writer);
@@ -436,22 +435,6 @@ add_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
 }
 
 
-/* A follower wants the recording: its head was not put with the decision. */
-static void
-put_head(ngx_chat_writer_t *writer)
-{
-    chat_arena_t *arena;
-    chat_facts_t  facts;
-
-    arena = chat_arena_create(0);
-    chat_facts_init(&facts, arena);
-    chat_facts_head(&facts, chat_buf_str(&writer->head));
-    writer->store->join(writer->store, NULL, &writer->key, facts.items,
-                        facts.count, writer->ttl, NULL);
-    chat_arena_destroy(arena);
-}
-
-
 static void
 on_decided(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
            size_t n)
@@ -472,7 +455,10 @@ on_decided(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
     }
 
     if (recording.head.len == 0) {
-        put_head(writer);
+        /* a follower has decided */
+        ngx_chat_recording_put(writer->worker, writer->conf, &writer->key,
+                               CHAT_RECORDING_HEAD,
+                               chat_buf_str(&writer->head));
     }
 
     writer->decided = 1;
@@ -504,7 +490,8 @@ decide(ngx_chat_writer_t *writer)
                       kept ? CHAT_RECORDING_KEPT : CHAT_RECORDING_NONE);
 
     if (kept) {
-        chat_facts_head(&facts, chat_buf_str(&writer->head));
+        chat_facts_add(&facts, CHAT_RECORDING_HEAD,
+                       chat_buf_str(&writer->head));
     }
 
     if (writer->indexed && !facts.failed) {
@@ -584,7 +571,7 @@ create(ngx_chat_ctx_t *ctx, const chat_key_t *key)
     writer->key = *key;
     writer->worker = ctx->worker;
     writer->store = ctx->worker->store;
-    writer->max = ctx->conf->record_max;
+    writer->conf = ctx->conf;
     writer->most = NGX_CHAT_WRITER_ENTRY;
     writer->ttl = (uint32_t) ctx->conf->record_ttl;
     writer->op.done = on_decided;
@@ -605,12 +592,11 @@ void
 ngx_chat_writer_begin(ngx_chat_ctx_t *ctx)
 {
     chat_key_t         key;
-    chat_facts_t       facts;
-    chat_store_t      *store = ctx->worker->store;
     ngx_chat_writer_t *writer;
     ngx_uint_t         is_possible = ngx_chat_writer_is_possible(ctx);
 
-    if (store == NULL || ctx->conf->dry_run || ctx->response.status >= 300
+    if (ctx->worker->store == NULL || ctx->conf->dry_run
+        || ctx->response.status >= 300
         || (ctx->attempt.k == 0 && !is_possible))
     {
         return;
@@ -625,10 +611,8 @@ ngx_chat_writer_begin(ngx_chat_ctx_t *ctx)
     }
 
     /* followers that wait for a recording learn at once that there is none */
-    chat_facts_init(&facts, ctx->kept);
-    chat_facts_unrecorded(&facts);
-    store->join(store, NULL, &key, facts.items, facts.count,
-                (uint32_t) ctx->conf->record_ttl, NULL);
+    ngx_chat_recording_put(ctx->worker, ctx->conf, &key,
+                           CHAT_RECORDING_UNRECORDED, chat_str(NULL, 0));
 }
 
 
@@ -687,5 +671,6 @@ ngx_uint_t
 ngx_chat_writer_outlives(ngx_chat_ctx_t *ctx)
 {
     return ctx->indexed != NULL
-           && (ctx->writer == NULL || ctx->writer->written < ctx->writer->max);
+           && (ctx->writer == NULL
+               || ctx->writer->written < ctx->writer->conf->record_max);
 }

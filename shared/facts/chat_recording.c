@@ -29,14 +29,6 @@ chat_recording_key(const chat_key_t *of, chat_str_t worker, chat_str_t request,
 
 
 void
-chat_facts_unrecorded(chat_facts_t *facts)
-{
-    chat_facts_record(facts, CHAT_RECORDING_NONE);
-    chat_facts_put(facts, "unrecorded", "1");
-}
-
-
-void
 chat_facts_before(chat_facts_t *facts, chat_str_t events)
 {
     chat_facts_put(facts, CHAT_RECORDING_BEFORE, "1");
@@ -85,12 +77,12 @@ chat_recording_read(const chat_fact_t *facts, size_t n, chat_recording_t *out)
         if (chat_str_is(fact.field, "record")) {
             out->mode = chat_recording_mode(fact.value);
 
-        } else if (chat_str_is(fact.field, "head")) {
+        } else if (chat_str_is(fact.field, CHAT_RECORDING_HEAD)) {
             out->head = fact.value;
         }
 
-        unrecorded |= chat_str_is(fact.field, "unrecorded");
-        out->over |= chat_str_is(fact.field, "over");
+        unrecorded |= chat_str_is(fact.field, CHAT_RECORDING_UNRECORDED);
+        out->over |= chat_str_is(fact.field, CHAT_RECORDING_OVER);
         out->cleared |= chat_str_is(fact.field, "cleared");
     }
 

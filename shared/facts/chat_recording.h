@@ -33,11 +33,11 @@ void chat_recording_key(const chat_key_t *of, chat_str_t worker,
     chat_facts_put(facts, "record", "%s", chat_recording_modes[mode])
 extern const char *const chat_recording_modes[];
 
-/* unrecorded: the producer does not record, whatever followers want. */
-void chat_facts_unrecorded(chat_facts_t *facts);
+/* A fact: the producer does not record, whatever followers want. */
+#define CHAT_RECORDING_UNRECORDED "unrecorded"
 
-/* head: status and headers; followers begin once it is there. */
-#define chat_facts_head(facts, head) chat_facts_add(facts, "head", head)
+/* A fact: status and headers; followers begin once it is there. */
+#define CHAT_RECORDING_HEAD "head"
 
 /*
  * before: its payload is what a client that resumes from the first event gets
@@ -46,8 +46,8 @@ void chat_facts_unrecorded(chat_facts_t *facts);
 #define CHAT_RECORDING_BEFORE "before"
 void chat_facts_before(chat_facts_t *facts, chat_str_t events);
 
-/* over: the producer writes nothing more. */
-#define chat_facts_written(facts) chat_facts_put(facts, "over", "1")
+/* A fact: the producer writes nothing more. */
+#define CHAT_RECORDING_OVER "over"
 
 /* feed/<worker>/<serial>: a worker follows; gone/...: not any more. */
 #define chat_facts_feed(facts, worker, serial) \

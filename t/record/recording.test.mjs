@@ -66,16 +66,20 @@ live('the recording exists before the stream ends', async (t) => {
   await record.whole();
 });
 
-for (const [mode, said, pieces] of [['auto', 'none', 0], ['off', 'none', 0],
-  ['on', 'kept', 1]]) {
+for (const [mode, said, pieces] of [['auto', 'none', 0], ['on', 'kept', 1],
+  ['off', undefined, 0]]) {
   live(`no followers, chat_record ${mode}: ${said}`, async (t) => {
     const s = await recording(t, 'ai_sdk', {
       location: `chat_record ${mode};` });
     const { b, answer } = await claimed(s);
     const text = await answer.text();
     const record = await recordOf(s.redis, b);
-    await until(async () => (await record.facts()).record);
-    assert.equal((await record.facts()).record, said);
+    const { record: word, unrecorded } = await until(async () => {
+      const facts = await record.facts();
+      return (facts.record ?? facts.unrecorded) && facts;
+    });
+    assert.equal(word, said);
+    assert.equal(unrecorded, said ? undefined : '1');
     if (pieces) {
       assert.equal((await record.whole()).text, text);
     } else {

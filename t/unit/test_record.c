@@ -153,8 +153,8 @@ the_mode_is_read_as_it_was_written(void **state)
 
     /* a requested recording that is not possible */
     chat_facts_init(&facts, arena);
-    chat_facts_unrecorded(&facts);
-    facts.items[0].value = chat_cstr("wanted");
+    chat_facts_record(&facts, CHAT_RECORDING_WANTED);
+    chat_facts_put(&facts, CHAT_RECORDING_UNRECORDED, "1");
     out = read_all(&facts);
     assert_int_equal(out.mode, CHAT_RECORDING_NONE);
 
