@@ -244,7 +244,7 @@ add_gap(ngx_chat_chunks_t *chunks, uint64_t position)
         return NGX_ERROR;
     }
 
-    (void) ngx_chat_chunks_break(chunks, "incomplete_record");
+    (void) ngx_chat_chunks_end(chunks, "incomplete_record");
     gap->is_gap = 1;
     gap->lost = chunks->words;
     ngx_memzero(&chunks->words, sizeof(chunks->words));
@@ -288,26 +288,10 @@ ngx_chat_chunks_add(ngx_chat_chunks_t *chunks, const chat_fact_t *entries,
 
 
 chat_end_e
-ngx_chat_chunks_end(ngx_chat_chunks_t *chunks)
-{
-    size_t              n;
-    chat_end_e          end;
-    const chat_piece_t *pieces;
-
-    if (chunks->stream == NULL) {
-        return CHAT_END_FINISHED;
-    }
-
-    (void) chat_stream_finish(chunks->stream, NULL, 0, &pieces, &n);
-    end = chat_stream_info(chunks->stream)->end;
-    return end != CHAT_END_NONE ? end : CHAT_END_FINISHED;
-}
-
-
-chat_end_e
-ngx_chat_chunks_break(ngx_chat_chunks_t *chunks, const char *reason)
+ngx_chat_chunks_end(ngx_chat_chunks_t *chunks, const char *reason)
 {
     size_t              i, n = 0;
+    chat_end_e          end;
     const chat_piece_t *pieces;
 
     /* an unfinished event is not among them: its followers have had that */
@@ -315,14 +299,15 @@ ngx_chat_chunks_break(ngx_chat_chunks_t *chunks, const char *reason)
         || chat_stream_finish(chunks->stream, reason, 0, &pieces, &n)
                != CHAT_OK)
     {
-        return CHAT_END_INTERRUPTED;
+        return reason ? CHAT_END_INTERRUPTED : CHAT_END_FINISHED;
     }
 
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n && reason != NULL; i++) {
         chat_buf_add(&chunks->words, pieces[i].bytes);
     }
 
-    return chat_stream_info(chunks->stream)->end;
+    end = chat_stream_info(chunks->stream)->end;
+    return end == CHAT_END_NONE && reason == NULL ? CHAT_END_FINISHED : end;
 }
 
 

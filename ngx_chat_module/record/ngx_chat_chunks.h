@@ -72,15 +72,11 @@ ngx_int_t ngx_chat_chunks_begin(ngx_chat_chunks_t *chunks, chat_str_t head);
 ngx_int_t ngx_chat_chunks_add(ngx_chat_chunks_t *chunks,
                               const chat_fact_t *entries, size_t n);
 
-/* How a stream has ended that has its last entry. */
-chat_end_e ngx_chat_chunks_end(ngx_chat_chunks_t *chunks);
-
 /*
- * The rest will not come. INTERRUPTED: words are the dialect's own for that,
- * or empty; else what was read had ended that way.
+ * No more entries come: how has the stream ended? reason NULL: it has its last
+ * entry; else INTERRUPTED also sets words, to the dialect's own or none.
  */
-chat_end_e ngx_chat_chunks_break(ngx_chat_chunks_t *chunks,
-                                 const char        *reason);
+chat_end_e ngx_chat_chunks_end(ngx_chat_chunks_t *chunks, const char *reason);
 
 /* 1 if no chunk before the first one is missing. */
 ngx_uint_t ngx_chat_chunks_is_from_start(const ngx_chat_chunks_t *chunks);

@@ -100,23 +100,6 @@ on_notify(chat_store_watch_t *watch)
 }
 
 
-static void
-put_stream(ngx_chat_ctx_t *ctx)
-{
-    chat_facts_t        facts;
-    ngx_chat_indexed_t *indexed = ctx->indexed;
-
-    indexed->ms = ngx_chat_now();
-    entry_facts(ctx, CHAT_LISTED_STREAM, indexed->ms, &indexed->key.name,
-                &facts);
-
-    indexed->watch.notify = on_notify;
-    indexed->watch.data = ctx;
-    ngx_chat_ask(ctx, &indexed->ask, &indexed->watch, &indexed->index, &facts,
-                 on_indexed);
-}
-
-
 /* Stops the answer, as a client has asked. It may free the request. */
 static void
 stop(ngx_chat_ctx_t *ctx)
@@ -141,6 +124,7 @@ ngx_uint_t
 ngx_chat_index_begin(ngx_chat_ctx_t *ctx)
 {
     chat_key_t          index;
+    chat_facts_t        facts;
     ngx_http_request_t *r = ctx->request;
     ngx_chat_indexed_t *indexed;
 
@@ -154,6 +138,9 @@ ngx_chat_index_begin(ngx_chat_ctx_t *ctx)
     }
 
     indexed->index = index;
+    indexed->ms = ngx_chat_now();
+    indexed->watch.notify = on_notify;
+    indexed->watch.data = ctx;
     ngx_chat_recording_key(ctx, &indexed->key);
     chat_listed_id(&indexed->key, indexed->id);
     ctx->indexed = indexed;
@@ -163,7 +150,11 @@ ngx_chat_index_begin(ngx_chat_ctx_t *ctx)
     ctx->state = NGX_CHAT_ASKING;
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_http_request_empty_handler;
-    put_stream(ctx);
+
+    entry_facts(ctx, CHAT_LISTED_STREAM, indexed->ms, &indexed->key.name,
+                &facts);
+    ngx_chat_ask(ctx, &indexed->ask, &indexed->watch, &indexed->index, &facts,
+                 on_indexed);
     return 1;
 }
 

@@ -15,9 +15,9 @@
 #include "record/ngx_chat_reader.h"
 #include "metrics/ngx_chat_metrics.h"
 
-#define NGX_CHAT_READER_TICK 1000      /* ms */
-#define NGX_CHAT_READER_PROBE 5        /* ticks without news */
-#define NGX_CHAT_READER_PATIENCE 10000 /* ms of errors of the store */
+#define NGX_CHAT_READER_TICK 1000 /* ms */
+#define NGX_CHAT_READER_PROBE 5   /* ticks without news */
+#define NGX_CHAT_READER_ERRORS 10 /* of the store, in a row */
 
 
 static void ask(ngx_chat_reader_t *reader);
@@ -71,7 +71,7 @@ static void
 break_off(ngx_chat_reader_t *reader, const char *reason)
 {
     reader->over = reason;
-    reader->end = ngx_chat_chunks_break(&reader->chunks, reason);
+    reader->end = ngx_chat_chunks_end(&reader->chunks, reason);
 
     /* a stream that has said how it ended needs no other end, unless it is
        known that there was more */
@@ -81,20 +81,14 @@ break_off(ngx_chat_reader_t *reader, const char *reason)
 }
 
 
-/* The store returned an error: it is asked again, with time or when it is up,
- * or no more. */
+/* The store returned an error: it is asked again with the next tick, or no
+ * more. */
 static void
 on_error(ngx_chat_reader_t *reader, chat_rc_e rc)
 {
-    if (!reader->is_failing) {
-        reader->is_failing = 1;
-        reader->failed = ngx_current_msec;
-    }
-
-    if (rc == CHAT_ERROR
+    if (rc == CHAT_ERROR && ++reader->errors <= NGX_CHAT_READER_ERRORS
         && !chat_store_is_unavailable(reader->worker->store,
-                                      &reader->source.key)
-        && ngx_current_msec - reader->failed < NGX_CHAT_READER_PATIENCE)
+                                      &reader->source.key))
     {
         return;
     }
@@ -152,7 +146,7 @@ on_entries(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *entries,
         return;
     }
 
-    reader->is_failing = 0;
+    reader->errors = 0;
 
     if (n == 0) {
         on_empty(reader);
@@ -169,7 +163,7 @@ on_entries(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *entries,
         return;
 
     case NGX_DONE:
-        reader->end = ngx_chat_chunks_end(&reader->chunks);
+        reader->end = ngx_chat_chunks_end(&reader->chunks, NULL);
         finish(reader, NGX_CHAT_READER_COMPLETE);
         return;
 
@@ -223,7 +217,7 @@ on_facts(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
         return;
     }
 
-    reader->is_failing = 0;
+    reader->errors = 0;
     check_worker(reader);
     chat_recording_read(facts, n, &recording);
 
@@ -326,7 +320,7 @@ on_tick(ngx_event_t *ev)
         reader->dirty = 1; /* a notification may be lost */
         look(reader);
 
-    } else if (reader->over != NULL || reader->is_failing
+    } else if (reader->over != NULL || reader->errors != 0
                || (reader->source.ended
                    && reader->state == NGX_CHAT_READER_ASKING))
     {
@@ -451,28 +445,5 @@ ngx_chat_reader_leave(ngx_chat_follower_t *follower)
 
     if (ngx_queue_empty(&reader->followers)) {
         end_reader(reader);
-    }
-}
-
-
-void
-ngx_chat_reader_lost(ngx_chat_worker_t *worker)
-{
-    ngx_chat_reader_t *reader;
-    ngx_rbtree_node_t *node;
-
-    if (worker->readers.root == worker->readers.sentinel) {
-        return;
-    }
-
-    for (node = ngx_rbtree_min(worker->readers.root, worker->readers.sentinel);
-         node != NULL; node = ngx_rbtree_next(&worker->readers, node))
-    {
-        reader = (ngx_chat_reader_t *) node;
-
-        if (ngx_chat_reader_is_open(reader)) {
-            reader->worker->store->cancel(&reader->op);
-            ask(reader);
-        }
     }
 }

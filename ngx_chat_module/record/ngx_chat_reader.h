@@ -49,12 +49,11 @@ typedef struct {
     chat_store_op_t    op;
     ngx_event_t        timer;
     ngx_uint_t         silent; /* ticks without the head or an entry */
-    ngx_msec_t         failed; /* is_failing: since when */
+    ngx_uint_t         errors; /* of the store, since its last reply */
 
     unsigned is_live : 1;    /* all entries that there were have been read */
     unsigned is_written : 1; /* the producer has said that it is over */
     unsigned is_final : 1;   /* what this read does not find is lost */
-    unsigned is_failing : 1; /* the store returns errors for this key */
     unsigned again : 1;      /* notified while asking */
     unsigned dirty : 1;      /* the facts may have changed */
 } ngx_chat_reader_t;
@@ -80,8 +79,5 @@ void ngx_chat_reader_leave(ngx_chat_follower_t *follower);
 
 /* 1 while more may be known later. */
 ngx_uint_t ngx_chat_reader_is_open(const ngx_chat_reader_t *reader);
-
-/* The store has lost the facts of this worker. */
-void ngx_chat_reader_lost(ngx_chat_worker_t *worker);
 
 #endif /* NGX_CHAT_READER_H */

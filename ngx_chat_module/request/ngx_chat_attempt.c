@@ -409,6 +409,4 @@ ngx_chat_attempts_rejoin(chat_store_t *store, int all)
     {
         rejoin(ngx_queue_data(q, ngx_chat_ctx_t, attempt.queue), all);
     }
-
-    ngx_chat_reader_lost(worker);
 }

@@ -150,16 +150,6 @@ send_header(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 }
 
 
-/* Adds X-Chat-Stream. The id outlives the request. */
-static ngx_int_t
-add_stream_id(ngx_http_request_t *r, const char *id)
-{
-    return id == NULL ? NGX_OK
-                      : ngx_chat_answer_add_header(
-                          r, chat_cstr("X-Chat-Stream"), chat_cstr(id));
-}
-
-
 /* Reports the status that the client gets, now or as an event. */
 static void
 report_status(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
@@ -191,7 +181,11 @@ begin_filter(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
     ctx->cleanups[NGX_CHAT_CLEANUP_FILTER] = close_filter;
     report_status(r, ctx);
 
-    if (add_stream_id(r, ctx->stream_id) != NGX_OK) {
+    if (ctx->stream_id != NULL
+        && ngx_chat_answer_add_header(r, chat_cstr("X-Chat-Stream"),
+                                      chat_cstr(ctx->stream_id))
+               != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -279,9 +273,6 @@ record_buffers(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
         if (ngx_buf_in_memory(b)) {
             piece.bytes = chat_str(b->pos, (size_t) (b->last - b->pos));
             ngx_chat_writer_add(ctx, &piece, 1);
-
-        } else if (ngx_buf_size(b) != 0) {
-            ngx_chat_writer_end(ctx, 0);
         }
 
         if (b->last_buf) {

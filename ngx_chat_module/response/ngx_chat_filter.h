@@ -33,7 +33,6 @@ struct ngx_chat_filter_s {
     void  *input_data;
     size_t burst; /* bytes since it last yielded */
 
-    unsigned passthrough : 1;   /* the stream is not read any more */
     unsigned injected_sent : 1; /* the injected events have gone out */
     unsigned keepalive : 1;     /* the client's, before the upstream ended */
 };

@@ -28,10 +28,9 @@ struct ngx_chat_orphan_s {
     ngx_http_event_handler_pt write; /* likewise */
     ngx_chat_ask_t            ask;
     ngx_chat_timer_t          timer;
-    ngx_msec_t                since;     /* when the client left */
-    ngx_msec_t                end;       /* in a worker that exits; 0: none */
-    unsigned                  left : 1;  /* the client has left, not we */
-    unsigned                  ended : 1; /* no follower is left */
+    ngx_msec_t                since;    /* when the client left */
+    ngx_msec_t                end;      /* in a worker that exits; 0: none */
+    unsigned                  left : 1; /* the client has left, not we */
 };
 
 
@@ -74,8 +73,7 @@ end_orphan(ngx_chat_ctx_t *ctx)
     }
 
     /* an error of the upstream passes no filter, as its client has left */
-    if (!ctx->response.answered && !ctx->orphan->ended
-        && !r->connection->close) {
+    if (!ctx->response.answered && !r->connection->close) {
         status = (uint32_t) r->headers_out.status;
         ctx->response.status =
             status < NGX_HTTP_BAD_REQUEST
@@ -124,7 +122,7 @@ ngx_chat_orphan_hook(ngx_chat_ctx_t *ctx)
 static void
 finish(ngx_chat_ctx_t *ctx)
 {
-    ctx->orphan->ended = 1;
+    ngx_chat_orphan_cancel(ctx);
 
     /* the end of its upstream gives one back */
     ctx->request->main->count++;

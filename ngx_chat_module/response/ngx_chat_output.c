@@ -7,7 +7,7 @@
  * Bytes of the core's own are copied into blocks, which are used again; the
  * input buffer that they stand for is given back once they are sent, so that
  * an upstream waits for a slow client. Links of the input chain are never
- * changed.
+ * changed. The filter needs its input in memory, so no buffer is a file's.
  */
 
 #include <ngx_config.h>
@@ -237,7 +237,7 @@ add_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in, const chat_piece_t *pieces,
         }
     }
 
-    if (!ctx->filter->passthrough && n != 0) {
+    if (n != 0) {
         ngx_chat_writer_add(ctx, pieces, n);
     }
 
@@ -263,26 +263,21 @@ add_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in, const chat_piece_t *pieces,
 static void
 add_bytes(ngx_chat_chain_t *chain, ngx_buf_t *in)
 {
-    size_t              n = 1;
-    chat_piece_t        whole;
-    ngx_chat_ctx_t     *ctx = chain->ctx;
-    const chat_piece_t *pieces = &whole;
+    size_t          n;
+    chat_str_t      bytes = chat_str(in->pos, (size_t) (in->last - in->pos));
+    ngx_chat_ctx_t *ctx = chain->ctx;
+    const chat_piece_t *pieces;
 
-    whole.bytes = chat_str(in->pos, (size_t) (in->last - in->pos));
-    whole.in_input = 1;
+    if (must_inject(ctx, 1)) {
+        add_injected(chain);
+    }
 
-    if (!ctx->filter->passthrough) {
-        if (must_inject(ctx, 1)) {
-            add_injected(chain);
-        }
-
-        if (chain->failed
-            || chat_stream_push(ctx->response.stream, whole.bytes, &pieces, &n)
-                   != CHAT_OK)
-        {
-            chain->failed = 1;
-            return;
-        }
+    if (chain->failed
+        || chat_stream_push(ctx->response.stream, bytes, &pieces, &n)
+               != CHAT_OK)
+    {
+        chain->failed = 1;
+        return;
     }
 
     add_pieces(chain, in, pieces, n);
@@ -394,14 +389,6 @@ add_buffer(ngx_chat_chain_t *chain, ngx_buf_t *b)
         return;
     }
 
-    if (ngx_buf_size(b) != 0 && !ngx_buf_in_memory(b)) {
-        /* a file: nothing that a stream is served from */
-        ctx->filter->passthrough = 1;
-        ngx_chat_writer_end(ctx, 0);
-        add_input(chain, b);
-        return;
-    }
-
     if (ngx_buf_size(b) != 0) {
         b->last_buf = 0;
         add_bytes(chain, b);
@@ -450,14 +437,11 @@ ngx_chat_output_observe(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
     for (; in != NULL; in = in->next) {
         b = in->buf;
 
-        if (ngx_buf_size(b) != 0 && !ctx->filter->passthrough) {
-            ctx->filter->passthrough =
-                !ngx_buf_in_memory(b)
-                || chat_stream_push(
-                       ctx->response.stream,
-                       chat_str(b->pos, (size_t) (b->last - b->pos)), &pieces,
-                       &n)
-                       != CHAT_OK;
+        if (ngx_buf_size(b) != 0) {
+            /* without memory it reads no more */
+            (void) chat_stream_push(
+                ctx->response.stream,
+                chat_str(b->pos, (size_t) (b->last - b->pos)), &pieces, &n);
         }
 
         if (b->last_buf) {

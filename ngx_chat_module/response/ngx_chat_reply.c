@@ -246,6 +246,7 @@ ngx_chat_answer_early(ngx_chat_ctx_t *ctx)
         return NGX_ERROR;
     }
 
+    r->filter_need_in_memory = 1; /* of the answer that follows, too */
     rc = send_header(ctx, NGX_HTTP_OK, 1, -1);
     ctx->response.mode = NGX_CHAT_ANSWER_UPSTREAM;
     if (rc == NGX_ERROR || rc > NGX_OK) {

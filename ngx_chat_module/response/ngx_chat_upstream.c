@@ -31,7 +31,6 @@ break_upstream(ngx_chat_ctx_t *ctx, const char *reason)
     ngx_http_upstream_t *u = r->upstream;
 
     if (u == NULL || u->peer.connection == NULL || ctx->response.stream == NULL
-        || ctx->filter->passthrough
         || chat_stream_info(ctx->response.stream)->foreign)
     {
         return NGX_DECLINED;

@@ -638,12 +638,6 @@ ngx_chat_writer_end(ngx_chat_ctx_t *ctx, ngx_uint_t is_complete)
 
 
 void
-ngx_chat_reader_lost(ngx_chat_worker_t *worker)
-{
-}
-
-
-void
 ngx_chat_orphan_hook(ngx_chat_ctx_t *ctx)
 {
 }
