@@ -108,16 +108,6 @@ ngx_chat_endpoint_tenant(ngx_http_request_t        *r,
 
 
 ngx_int_t
-ngx_chat_endpoint_nothing(ngx_http_request_t *r)
-{
-    r->headers_out.status = NGX_HTTP_NO_CONTENT;
-    r->headers_out.content_length_n = 0;
-    r->header_only = 1;
-    return ngx_http_send_header(r);
-}
-
-
-ngx_int_t
 ngx_chat_endpoint_refuse(ngx_http_request_t            *r,
                          const chat_external_refusal_t *refusal)
 {

@@ -43,9 +43,6 @@ ngx_int_t ngx_chat_endpoint_tenant(ngx_http_request_t        *r,
                                    const ngx_chat_loc_conf_t *conf,
                                    const char *what, chat_digest_t *tenant);
 
-/* Sends a 204. */
-ngx_int_t ngx_chat_endpoint_nothing(ngx_http_request_t *r);
-
 /* Sends the refusal as JSON; with a 503, Retry-After is 1 s. */
 ngx_int_t ngx_chat_endpoint_refuse(ngx_http_request_t            *r,
                                    const chat_external_refusal_t *refusal);

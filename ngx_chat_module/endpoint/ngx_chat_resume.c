@@ -55,7 +55,12 @@ static void on_index(ngx_chat_ask_t *ask, chat_rc_e rc,
 static void
 send_nothing(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_follow_end(ctx, ngx_chat_endpoint_nothing(ctx->request));
+    ngx_http_request_t *r = ctx->request;
+
+    r->headers_out.status = NGX_HTTP_NO_CONTENT;
+    r->headers_out.content_length_n = 0;
+    r->header_only = 1;
+    ngx_chat_follow_end(ctx, ngx_http_send_header(r));
 }
 
 

@@ -206,7 +206,6 @@ begin_filter(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
     }
 
     ngx_chat_upstream_hook(ctx);
-    ngx_chat_stall_begin(ctx);
     ngx_chat_writer_begin(ctx);
 
     if (ctx->writer == NULL) {

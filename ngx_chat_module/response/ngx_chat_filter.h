@@ -54,11 +54,11 @@ void ngx_chat_output_observe(ngx_chat_ctx_t *ctx, ngx_chain_t *in);
 
 /* ngx_chat_upstream.c */
 
-/* Hooks into the upstream, if there is one, before its body is read. */
+/*
+ * Hooks into the upstream, if there is one, before its body is read, and
+ * bounds the silence of its stream.
+ */
 void ngx_chat_upstream_hook(ngx_chat_ctx_t *ctx);
-
-/* Bounds the silence of the stream, which has just begun. */
-void ngx_chat_stall_begin(ngx_chat_ctx_t *ctx);
 
 /* The stream may have brought content. */
 void ngx_chat_stall_progress(ngx_chat_ctx_t *ctx);

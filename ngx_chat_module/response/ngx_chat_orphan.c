@@ -133,18 +133,11 @@ finish(ngx_chat_ctx_t *ctx)
 static void
 on_asked(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
-    chat_recording_t recording;
-    chat_store_t    *store = ask->ctx->worker->store;
-    ngx_chat_ctx_t  *ctx = ask->ctx;
-
-    if (rc == CHAT_OK) {
-        chat_recording_read(facts, n, &recording);
-    }
+    ngx_chat_ctx_t *ctx = ask->ctx;
+    chat_store_t   *store = ctx->worker->store;
 
     if (rc == CHAT_OK
-            ? recording.cleared || recording.mode == CHAT_RECORDING_NONE
-                  || chat_recording_feeds(facts, n, chat_store_alive, store)
-                         == 0
+            ? chat_recording_feeds(facts, n, chat_store_alive, store) == 0
             : store->state == CHAT_STORE_UNAVAILABLE)
     {
         finish(ctx);

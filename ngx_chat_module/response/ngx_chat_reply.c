@@ -214,22 +214,20 @@ ngx_chat_answer_text(ngx_http_request_t *r, ngx_uint_t status,
 ngx_int_t
 ngx_chat_answer_beat(ngx_chat_ctx_t *ctx)
 {
-    ngx_buf_t        *b;
-    static const char comment[] = ": chat-hold\n\n";
+    ngx_buf_t *b;
+    chat_buf_t out = { 0 };
 
     if (ctx->request->connection->buffered) {
         return NGX_OK; /* the client does not read */
     }
 
-    b = ngx_calloc_buf(ctx->request->pool);
+    chat_buf_puts(&out, ": chat-hold\n\n");
+    b = to_buffer(ctx->request, &out);
     if (b == NULL) {
         return NGX_ERROR;
     }
 
-    b->memory = 1;
     b->flush = 1;
-    b->pos = (u_char *) comment;
-    b->last = b->pos + sizeof(comment) - 1;
     return send_buffer(ctx->request, b);
 }
 
@@ -345,7 +343,7 @@ ngx_chat_answer_inject(ngx_chat_ctx_t *ctx)
 }
 
 
-/* One answer that no upstream gives. */
+/* A refusal. */
 typedef struct {
     const char *code;   /* NULL: the word of the reason */
     ngx_uint_t  status; /* HTTP; 0: that of the attempt */
@@ -354,9 +352,6 @@ typedef struct {
 } reply_row_t;
 
 static const reply_row_t replies[CHAT_REPLIES] = {
-    [CHAT_REPLY_EMPTY] = { NULL, 200, 0, NULL },
-    [CHAT_REPLY_BOUNCE] = { NULL, 200, 0, NULL },
-
     [CHAT_REPLY_INCOMPLETE] = { "batch_incomplete", 409, 1,
                                 "results of other tool calls in this step are "
                                 "still missing, retry later" },

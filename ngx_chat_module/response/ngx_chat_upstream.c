@@ -89,19 +89,6 @@ on_stall(ngx_chat_ctx_t *ctx)
 
 
 void
-ngx_chat_stall_begin(ngx_chat_ctx_t *ctx)
-{
-    ngx_chat_loc_conf_t *conf = ctx->conf;
-
-    if (conf->stall != 0 && !conf->dry_run && ctx->response.stream != NULL
-        && ctx->request->upstream != NULL)
-    {
-        ngx_chat_timer(ctx, &ctx->filter->stall, conf->stall, on_stall);
-    }
-}
-
-
-void
 ngx_chat_stall_restart(ngx_chat_ctx_t *ctx)
 {
     if (ctx->filter->stall.event.timer_set) {
@@ -250,6 +237,10 @@ ngx_chat_upstream_hook(ngx_chat_ctx_t *ctx)
         filter->input_data = u->input_filter_ctx;
         u->input_filter_init = on_input_init;
         u->input_filter_ctx = ctx;
+    }
+
+    if (ctx->conf->stall != 0) {
+        ngx_chat_timer(ctx, &filter->stall, ctx->conf->stall, on_stall);
     }
 }
 
