@@ -18,6 +18,7 @@
 #include "policy/chat_gate.h"
 #include "policy/chat_merge.h"
 #include "facts/chat_store.h"
+#include "facts/chat_conversation.h"
 #include "stream/chat_stream.h"
 
 #include "base/ngx_chat_conf.h"
@@ -243,10 +244,10 @@ struct ngx_chat_ctx_s {
     ngx_chat_writer_t  *writer;    /* of what the client is sent; or NULL */
     const char         *stream_id; /* in the stream index; or NULL */
     ngx_chat_indexed_t *indexed;   /* where it can be found again; or NULL */
-    char               *hold_id;   /* id of its indexed hold; or NULL */
-    ngx_chat_resume_t  *resume;    /* of chat_resume; or NULL */
-    ngx_chat_results_t *results;   /* of chat_results; or NULL */
-    ngx_chat_filter_t  *filter;    /* of an upstream's answer; or NULL */
+    char hold_id[CHAT_LISTED_ID + 1]; /* of its indexed hold; or empty */
+    ngx_chat_resume_t  *resume;       /* of chat_resume; or NULL */
+    ngx_chat_results_t *results;      /* of chat_results; or NULL */
+    ngx_chat_filter_t  *filter;       /* of an upstream's answer; or NULL */
     ngx_chat_orphan_t  *orphan; /* once its upstream may outlive its client */
 
     unsigned managed : 1; /* its batch has a name */

@@ -341,9 +341,8 @@ ngx_chat_follow_stream(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
 }
 
 
-/* Follows the attempt that was seen last; NGX_DECLINED: it cannot. */
-static ngx_int_t
-join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
+ngx_int_t
+ngx_chat_follow(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_source_t     source;
     const chat_attempt_t *attempt = &ctx->barrier.q.seen.last;
@@ -355,7 +354,7 @@ join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
     }
 
     source.worker = attempt->worker;
-    source.ended = late && attempt->end != CHAT_END_NONE;
+    source.ended = ctx->act.late && attempt->end != CHAT_END_NONE;
     source.wanted = !source.ended;
     chat_recording_key(&ctx->barrier.q.key, attempt->worker, attempt->request,
                        &source.key);
@@ -365,13 +364,6 @@ join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
                        &ctx->follow->follower.reader->chunks)
                ? NGX_OK
                : NGX_DECLINED;
-}
-
-
-void
-ngx_chat_follow_wait(ngx_chat_ctx_t *ctx)
-{
-    (void) join(ctx, 0);
 }
 
 
@@ -563,7 +555,8 @@ ngx_chat_follow_look(ngx_chat_ctx_t *ctx)
     if (ngx_chat_reader_is_open(reader) && reader->chunks.first == NULL
         && !reader->is_live)
     {
-        return; /* not known yet */
+        follow->on_reader = ngx_chat_follow_look;
+        return;
     }
 
     if (reader->state == NGX_CHAT_READER_NONE) {
@@ -575,22 +568,9 @@ ngx_chat_follow_look(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (lost == NULL || follow->late) {
+    if (lost == NULL || ctx->act.late) {
         ctx->step(ctx, NGX_CHAT_EVENT_UNRECORDED);
     } else {
         ngx_chat_reply_broken(ctx, lost);
     }
-}
-
-
-ngx_int_t
-ngx_chat_follow(ngx_chat_ctx_t *ctx, ngx_uint_t late)
-{
-    if (join(ctx, late) != NGX_OK) {
-        return NGX_DECLINED;
-    }
-
-    ctx->follow->on_reader = ngx_chat_follow_look;
-    ctx->follow->late = late;
-    return NGX_OK;
 }

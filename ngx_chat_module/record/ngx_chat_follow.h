@@ -19,7 +19,6 @@ struct ngx_chat_follow_s {
     ngx_chat_follower_t follower;
     /* more is known before the answer begins; NULL: not needed */
     void (*on_reader)(ngx_chat_ctx_t *ctx);
-    ngx_uint_t        late; /* the answer had begun before the request */
     chat_follow_t     rewriter;
     ngx_uint_t        begun; /* injected events, or a flush, were sent */
     ngx_buf_t         buf;   /* on its way to the client: */
@@ -27,16 +26,13 @@ struct ngx_chat_follow_s {
     chat_buf_t        own;   /* or bytes that no other follower gets */
 };
 
-/* Follows the attempt that was seen last, until its outcome is known. */
-void ngx_chat_follow_wait(ngx_chat_ctx_t *ctx);
+/* Follows the attempt that was seen last. NGX_DECLINED: it cannot. */
+ngx_int_t ngx_chat_follow(ngx_chat_ctx_t *ctx);
 
 /*
- * Follows that attempt to give its answer to the client; late: it had been
- * answered when this request came. NGX_DECLINED: that is not possible.
+ * Waits for the head of the recording, to give the answer to the client;
+ * reports HEAD or UNRECORDED.
  */
-ngx_int_t ngx_chat_follow(ngx_chat_ctx_t *ctx, ngx_uint_t late);
-
-/* Waits for the head of the recording; reports HEAD or UNRECORDED. */
 void ngx_chat_follow_look(ngx_chat_ctx_t *ctx);
 
 /* The payloads that the client's transcript lacks are there, or (rc) not:

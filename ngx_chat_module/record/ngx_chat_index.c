@@ -177,11 +177,11 @@ end_hold(ngx_chat_ctx_t *ctx)
 {
     chat_key_t index;
 
-    if (ctx->hold_id != NULL
+    if (ctx->hold_id[0] != '\0'
         && chat_conversation_index_key(&ctx->scope, &index) == CHAT_OK)
     {
         put_end(ctx, &index, ctx->hold_id, CHAT_END_NONE);
-        ctx->hold_id = NULL;
+        ctx->hold_id[0] = '\0';
     }
 }
 
@@ -189,23 +189,16 @@ end_hold(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_index_hold(ngx_chat_ctx_t *ctx)
 {
-    char        *id;
     chat_key_t   index, hold;
     chat_facts_t facts;
 
-    if (ctx->hold_id != NULL || find_index(ctx, &index) != NGX_OK) {
-        return;
-    }
-
-    id = ngx_palloc(ctx->request->pool, CHAT_LISTED_ID + 1);
-    if (id == NULL) {
+    if (ctx->hold_id[0] != '\0' || find_index(ctx, &index) != NGX_OK) {
         return;
     }
 
     chat_digest_of(&hold.name, chat_cstr("hold"), ctx->barrier.q.worker,
                    ctx->barrier.q.request);
-    chat_listed_id(&hold, id);
-    ctx->hold_id = id;
+    chat_listed_id(&hold, ctx->hold_id);
     ctx->cleanups[NGX_CHAT_CLEANUP_INDEX_HOLD] = end_hold;
 
     entry_facts(ctx, CHAT_LISTED_HOLD, ngx_chat_now(), &hold.name, &facts);

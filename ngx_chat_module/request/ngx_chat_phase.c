@@ -406,7 +406,7 @@ wait_for_change(ngx_chat_ctx_t *ctx)
                          NGX_CHAT_CLEANUP_FOLLOW);
     } else {
         /* now, so that the producer finds a follower before it answers */
-        ngx_chat_follow_wait(ctx);
+        (void) ngx_chat_follow(ctx);
     }
 
     if (!ctx->barrier.watching) {
@@ -486,7 +486,7 @@ perform(ngx_chat_ctx_t *ctx)
 
         if ((ctx->wait.held
              || ctx->worker->held < (ngx_uint_t) ctx->conf->max_held)
-            && ngx_chat_follow(ctx, (ngx_uint_t) ctx->act.late) == NGX_OK)
+            && ngx_chat_follow(ctx) == NGX_OK)
         {
             ngx_chat_hold(ctx);
             ngx_chat_follow_look(ctx);

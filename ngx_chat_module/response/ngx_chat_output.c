@@ -111,29 +111,6 @@ add_copy(ngx_chat_chain_t *chain, chat_str_t bytes)
 }
 
 
-/* Adds a run of bytes of an input buffer, in a buffer of our own. */
-static void
-add_slice(ngx_chat_chain_t *chain, chat_str_t bytes)
-{
-    ngx_buf_t *b = add_buf(chain);
-
-    b->memory = 1;
-    b->pos = (u_char *) bytes.data;
-    b->last = b->pos + bytes.len;
-}
-
-
-/* Adds a flush, or the end. */
-static void
-add_special(ngx_chat_chain_t *chain, ngx_uint_t last)
-{
-    ngx_buf_t *b = add_buf(chain);
-
-    b->flush = !last;
-    b->last_buf = last;
-}
-
-
 /* The upstream gets this buffer back when all output has been sent. */
 static void
 take_input(ngx_chat_chain_t *chain, ngx_buf_t *in)
@@ -179,17 +156,22 @@ must_inject(ngx_chat_ctx_t *ctx, ngx_uint_t before)
 static void
 add_piece(ngx_chat_chain_t *chain, chat_piece_t piece, ngx_buf_t *carrier)
 {
+    ngx_buf_t *b = carrier;
+
     if (!piece.in_input) {
         add_copy(chain, piece.bytes);
+        return;
+    }
 
-    } else if (carrier == NULL) {
-        add_slice(chain, piece.bytes);
-
+    if (carrier == NULL) {
+        b = add_buf(chain);
+        b->memory = 1;
     } else {
-        carrier->pos = (u_char *) piece.bytes.data;
-        carrier->last = carrier->pos + piece.bytes.len;
         add_input(chain, carrier);
     }
+
+    b->pos = (u_char *) piece.bytes.data;
+    b->last = b->pos + piece.bytes.len;
 }
 
 
@@ -357,11 +339,15 @@ finish(ngx_chat_chain_t *chain, const char *reason)
 static void
 add_end(ngx_chat_chain_t *chain, const char *reason)
 {
+    ngx_buf_t *b;
+
     if (!chain->ctx->response.has_last) {
         finish(chain, reason);
     }
 
-    add_special(chain, !chain->ctx->response.truncated);
+    b = add_buf(chain);
+    b->flush = chain->ctx->response.truncated;
+    b->last_buf = !b->flush;
 }
 
 
@@ -394,7 +380,7 @@ add_buffer(ngx_chat_chain_t *chain, ngx_buf_t *b)
         add_bytes(chain, b);
 
     } else if (b->flush && !last) {
-        add_special(chain, 0);
+        (void) add_buf(chain);
     }
 
     if (last && !chain->failed) {

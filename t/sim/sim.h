@@ -116,7 +116,6 @@ struct sim_request_s {
     int                 recorded;
     sim_request_t      *follows;
     int                 pending;  /* follows, and waits for the head */
-    int                 late;     /* as of the module */
     char                name[16]; /* in claims */
     chat_act_t          shown;    /* in the trace */
     chat_gate_verdict_e verdict;

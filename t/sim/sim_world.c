@@ -519,27 +519,20 @@ followed(ngx_chat_ctx_t *ctx)
 }
 
 
-void
-ngx_chat_follow_wait(ngx_chat_ctx_t *ctx)
+ngx_int_t
+ngx_chat_follow(ngx_chat_ctx_t *ctx)
 {
     sim_request_t *producer = followed(ctx);
 
-    if (producer != NULL && producer->status == 0) {
-        producer->recorded = 1;
-    }
-}
-
-
-ngx_int_t
-ngx_chat_follow(ngx_chat_ctx_t *ctx, ngx_uint_t late)
-{
-    sim_request_t *request = sim_request_of(ctx->request);
-
-    request->follows = followed(ctx);
-    request->late = (int) late;
-    request->pending = request->follows != NULL;
+    sim_request_of(ctx->request)->follows = producer;
     ctx->cleanups[NGX_CHAT_CLEANUP_FOLLOW] = leave_follow;
-    return request->pending ? NGX_OK : NGX_DECLINED;
+
+    if (producer == NULL) {
+        return NGX_DECLINED;
+    }
+
+    producer->recorded |= producer->status == 0;
+    return NGX_OK;
 }
 
 
@@ -548,6 +541,8 @@ ngx_chat_follow_look(ngx_chat_ctx_t *ctx)
 {
     sim_request_t *request = sim_request_of(ctx->request);
     sim_request_t *producer = request->follows;
+
+    request->pending = 1;
 
     if (!producer->recorded && producer->status != 0) {
         request->pending = 0;
@@ -560,7 +555,7 @@ ngx_chat_follow_look(ngx_chat_ctx_t *ctx)
     } else if (producer->status != 0 || producer->phase == SIM_OVER) {
         request->pending = 0;
 
-        if (request->late || !producer->recorded) {
+        if (ctx->act.late || !producer->recorded) {
             ctx->step(ctx, NGX_CHAT_EVENT_UNRECORDED);
         } else {
             ngx_chat_reply_broken(ctx, "upstream");
