@@ -31,21 +31,26 @@ typedef struct ngx_chat_shm_events_s ngx_chat_shm_events_t;
 
 /* A worker. */
 typedef struct {
-    ngx_pid_t    pid;        /* 0: free */
-    ngx_uint_t   generation; /* number of workers that have had this slot */
-    size_t       len;
-    u_char       name[NGX_CHAT_SHM_NAME]; /* slot.generation.pid */
-    ngx_socket_t event;                   /* eventfd */
-    ngx_uint_t   npending;
-    ngx_uint_t   all; /* all keys count as changed: pending is full */
-    uint64_t     pending[NGX_CHAT_SHM_PENDING]; /* prefixes of keys */
+    ngx_pid_t  pid;        /* 0: free */
+    ngx_uint_t generation; /* number of workers that have had this slot */
+    size_t     len;
+    u_char     name[NGX_CHAT_SHM_NAME]; /* slot.generation.pid */
+    ngx_uint_t npending;
+    ngx_uint_t all; /* all keys count as changed: pending is full */
+    uint64_t   pending[NGX_CHAT_SHM_PENDING]; /* prefixes of keys */
 } ngx_chat_shm_slot_t;
+
+/* What is evicted, in this order: logs of batches, and batches. */
+typedef enum {
+    NGX_CHAT_SHM_LOGS,
+    NGX_CHAT_SHM_BATCHES,
+    NGX_CHAT_SHM_KINDS
+} ngx_chat_shm_kind_e;
 
 /* A tenant that has batches. */
 typedef struct {
-    ngx_chat_share_t share; /* first; bytes */
-    ngx_queue_t      lru;   /* batches, the most recently used first */
-    ngx_queue_t      logs;  /* likewise, those with a log */
+    ngx_chat_share_t share;                    /* first; bytes */
+    ngx_queue_t      used[NGX_CHAT_SHM_KINDS]; /* as in ngx_chat_shm_t */
     ngx_uint_t       batches;
 } ngx_chat_shm_tenant_t;
 
@@ -54,20 +59,20 @@ typedef struct {
     ngx_chat_shm_batch_t **buckets;  /* batches by the hash of their name */
     size_t                 nbuckets; /* a power of two */
     chat_mix_t             hash;     /* of nothing, with a secret key */
-    ngx_queue_t            lru;  /* batches, the most recently used first */
-    ngx_queue_t            logs; /* likewise, those with a log */
-    ngx_uint_t             log_pages;
-    ngx_chat_shares_t      shares; /* tenants */
-    time_t                 warned; /* when the zone was last logged as full */
-    ngx_uint_t             pruned; /* logged: something left before its time */
-    ngx_chat_shm_slot_t    slots[NGX_CHAT_SHM_SLOTS];
+    ngx_queue_t used[NGX_CHAT_SHM_KINDS]; /* batches with a log, and all; the
+                                             most recently used first */
+    ngx_uint_t  log_pages;
+    ngx_chat_shares_t   shares; /* tenants */
+    time_t              warned; /* when the zone was last logged as full */
+    ngx_uint_t          pruned; /* logged: something left before its time */
+    ngx_chat_shm_slot_t slots[NGX_CHAT_SHM_SLOTS];
 } ngx_chat_shm_t;
 
 /* The zone in one configuration, and the store on it in this worker. */
 typedef struct {
     ngx_chat_store_base_t  base; /* first: the store is in it */
     ngx_shm_zone_t        *zone;
-    ngx_chat_shm_events_t *events; /* NULL: not made yet */
+    ngx_chat_shm_events_t *events;
     ngx_chat_shm_t        *sh;
     ngx_slab_pool_t       *shpool;
     ngx_int_t              slot;   /* of this worker; -1: none */
@@ -86,12 +91,10 @@ struct ngx_chat_shm_chunk_s {
 };
 
 struct ngx_chat_shm_fact_s {
-    ngx_chat_shm_fact_t  *next; /* of the batch; wait/ comes first */
-    ngx_chat_shm_fact_t **link; /* that points to this one */
-    ngx_chat_shm_fact_t  *left; /* in the tree of fields */
-    ngx_chat_shm_fact_t  *right;
+    ngx_chat_shm_fact_t  *next;     /* of the batch; wait/ comes first */
+    ngx_chat_shm_fact_t **link;     /* that points to this one */
+    ngx_chat_shm_fact_t  *below[2]; /* in the tree of fields */
     ngx_chat_shm_chunk_t *payload;
-    uint32_t              priority; /* random: the tree is a treap */
     uint32_t              payload_len;
     uint32_t              value_len;
     unsigned              field_len : 31;
@@ -102,8 +105,8 @@ struct ngx_chat_shm_fact_s {
 struct ngx_chat_shm_batch_s {
     ngx_chat_shm_batch_t  *next; /* in its bucket */
     chat_digest_t          name;
-    ngx_queue_t            queue; /* in the zone's lru */
-    ngx_queue_t            own;   /* in its tenant's lru */
+    ngx_queue_t            zone[NGX_CHAT_SHM_KINDS]; /* in the zone's used */
+    ngx_queue_t            own[NGX_CHAT_SHM_KINDS];  /* in its tenant's */
     ngx_chat_shm_tenant_t *tenant;
     time_t                 expires;
     ngx_uint_t             count; /* of facts */
@@ -114,8 +117,6 @@ struct ngx_chat_shm_batch_s {
     ngx_chat_shm_fact_t   *claim; /* the last claim/ that was put, or NULL */
 
     struct {
-        ngx_queue_t queue; /* in the zone's logs, while it has pages */
-        ngx_queue_t own;   /* in its tenant's logs, likewise */
         ngx_queue_t pages;
         ngx_uint_t  npages;
         uint64_t    next; /* position; entries before it are stored or lost */
@@ -125,22 +126,23 @@ struct ngx_chat_shm_batch_s {
 
 /* ngx_chat_shm_facts.c: memory, batches and facts */
 
-/* Charges the tenant for bytes more, or if negative, for fewer. */
-void ngx_chat_shm_charge(ngx_chat_shm_ctx_t    *ctx,
-                         ngx_chat_shm_tenant_t *tenant, ssize_t bytes);
-
-#define NGX_CHAT_SHM_LOGS 1
-#define NGX_CHAT_SHM_BATCHES 2
-
 /*
- * Evicts a log or a batch (what: of these kinds) to make room for size bytes
- * of the tenant (NULL: a new one). It does not evict the batch keep; for an
- * entry of the log of keep (what: logs only) not that log. 0: nothing is idle.
+ * Returns size zeroed bytes, charged to the tenant (NULL: to none). Without
+ * memory it evicts logs, and batches if that is the last kind; but not the
+ * batch keep, nor for its log (last: LOGS) that log. NULL: no memory.
  */
-ngx_uint_t ngx_chat_shm_evict(ngx_chat_shm_ctx_t         *ctx,
-                              ngx_chat_shm_tenant_t      *tenant,
-                              const ngx_chat_shm_batch_t *keep, size_t size,
-                              ngx_uint_t what);
+void *ngx_chat_shm_alloc(ngx_chat_shm_ctx_t         *ctx,
+                         ngx_chat_shm_tenant_t      *tenant,
+                         const ngx_chat_shm_batch_t *keep, size_t size,
+                         ngx_chat_shm_kind_e last);
+void  ngx_chat_shm_free(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+                        void *p, size_t size);
+
+/* The batch becomes the most recently used one of this kind, or is none. */
+void ngx_chat_shm_touch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
+                        ngx_chat_shm_kind_e kind);
+void ngx_chat_shm_unlink(ngx_chat_shm_batch_t *batch,
+                         ngx_chat_shm_kind_e   kind);
 
 /* In the master: the content of a new zone. NGX_ERROR: logged. */
 ngx_int_t ngx_chat_shm_facts_init(ngx_chat_shm_ctx_t *ctx);
@@ -162,7 +164,8 @@ ngx_int_t ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t   *ctx,
                                  const chat_fact_t    *fact);
 
 /* The fact of this field, or NULL; in logarithmic time. */
-ngx_chat_shm_fact_t *ngx_chat_shm_facts_get(ngx_chat_shm_batch_t *batch,
+ngx_chat_shm_fact_t *ngx_chat_shm_facts_get(ngx_chat_shm_ctx_t   *ctx,
+                                            ngx_chat_shm_batch_t *batch,
                                             chat_str_t            field);
 
 /* Frees the fact of this field, if there is one. */
@@ -177,7 +180,7 @@ void ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
 void ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t   *ctx,
                               ngx_chat_shm_batch_t *batch);
 
-/* Frees at most three expired batches. The caller holds the zone's mutex. */
+/* Frees the least recently used batch, and the one with a log, if expired. */
 void ngx_chat_shm_facts_expire(ngx_chat_shm_ctx_t *ctx);
 
 /* Adds a copy of the fact to the reply; payload: with its payload. */
@@ -208,14 +211,6 @@ chat_facts_t *ngx_chat_shm_log_read(ngx_chat_shm_ctx_t   *ctx,
 void ngx_chat_shm_log_clear(ngx_chat_shm_ctx_t   *ctx,
                             ngx_chat_shm_batch_t *batch);
 
-/*
- * Frees the least recently used log of the tenant (NULL: of all) but keep's.
- * 0: there is none.
- */
-ngx_uint_t ngx_chat_shm_log_evict(ngx_chat_shm_ctx_t         *ctx,
-                                  ngx_chat_shm_tenant_t      *tenant,
-                                  const ngx_chat_shm_batch_t *keep);
-
 
 /*
  * ngx_chat_shm_workers.c: the table of workers, and how one wakes another
@@ -239,16 +234,12 @@ void ngx_chat_shm_workers_close(void *data);
 ngx_int_t ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx,
                                     ngx_cycle_t        *cycle);
 
-/* Without the mutex, in a worker that exits. */
-void ngx_chat_shm_workers_leave(ngx_chat_shm_ctx_t *ctx);
-
 /* Tells a worker that a key has changed. */
 void ngx_chat_shm_workers_notify(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
                                  uint64_t prefix);
 
-/* With or without the mutex: 1 if the worker of this name runs. */
-ngx_uint_t ngx_chat_shm_workers_alive(ngx_chat_shm_ctx_t *ctx,
-                                      chat_str_t          worker);
+/* alive() of the store, with or without the mutex. */
+int ngx_chat_shm_alive(chat_store_t *store, chat_str_t worker);
 
 
 /* ngx_chat_store_shm.c: the store, without the mutex */

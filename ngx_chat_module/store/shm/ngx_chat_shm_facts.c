@@ -6,9 +6,11 @@
  *
  * Batches are in a hash table by name, and in queues by their last use. The
  * table costs one cache miss where a tree of 100,000 batches costs 17.
- * The facts of a batch are in a list, and in a treap by field: it adds 20
- * bytes to a fact. A usual fact so fits into a block of 128 bytes, which a
- * red-black tree would exceed.
+ * The facts of a batch are in a list, and in a tree by the hash of their
+ * field: each bit of the hash selects one of two branches. The key of the hash
+ * is secret, so that no client can make the tree deep. The tree adds 16 bytes
+ * to a fact. A usual fact so fits into a block of 128 bytes, which a red-black
+ * tree would exceed.
  */
 
 #include <ngx_config.h>
@@ -26,8 +28,15 @@
 
 static ngx_uint_t is_watched(ngx_chat_shm_ctx_t         *ctx,
                              const ngx_chat_shm_batch_t *batch);
-static void touch_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch);
 static void delete_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch);
+
+
+static void
+init_queues(ngx_queue_t *queues)
+{
+    ngx_queue_init(&queues[NGX_CHAT_SHM_LOGS]);
+    ngx_queue_init(&queues[NGX_CHAT_SHM_BATCHES]);
+}
 
 
 ngx_int_t
@@ -56,11 +65,22 @@ ngx_chat_shm_facts_init(ngx_chat_shm_ctx_t *ctx)
     }
 
     chat_mix_init(&sh->hash, &key);
-    ngx_queue_init(&sh->lru);
-    ngx_queue_init(&sh->logs);
+    init_queues(sh->used);
     ngx_chat_shares_init(&sh->shares);
     ctx->sh = sh;
     return NGX_OK;
+}
+
+
+static uint64_t
+hash_of(const ngx_chat_shm_t *sh, const void *data, size_t len)
+{
+    uint64_t   hash[2];
+    chat_mix_t mix = sh->hash;
+
+    chat_mix_add(&mix, chat_str(data, len));
+    chat_mix_end(&mix, (unsigned char *) hash);
+    return hash[0];
 }
 
 
@@ -68,13 +88,8 @@ ngx_chat_shm_facts_init(ngx_chat_shm_ctx_t *ctx)
 static ngx_chat_shm_batch_t **
 batch_link(ngx_chat_shm_t *sh, const chat_digest_t *name)
 {
-    uint64_t               hash[2];
-    chat_mix_t             mix = sh->hash;
-    ngx_chat_shm_batch_t **link;
-
-    chat_mix_add(&mix, chat_str(name->bytes, CHAT_DIGEST_SIZE));
-    chat_mix_end(&mix, (unsigned char *) hash);
-    link = &sh->buckets[hash[0] & (sh->nbuckets - 1)];
+    uint64_t               hash = hash_of(sh, name->bytes, CHAT_DIGEST_SIZE);
+    ngx_chat_shm_batch_t **link = &sh->buckets[hash & (sh->nbuckets - 1)];
 
     while (*link != NULL
            && ngx_memcmp((*link)->name.bytes, name->bytes, CHAT_DIGEST_SIZE)
@@ -109,7 +124,7 @@ ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
         return NULL;
     }
 
-    touch_batch(ctx, batch);
+    ngx_chat_shm_touch(ctx, batch, NGX_CHAT_SHM_BATCHES);
     return batch;
 }
 
@@ -135,7 +150,7 @@ is_watched(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
     ngx_chat_shm_fact_t *fact = batch->first;
 
     for (; fact != NULL && is_wait(fact, &worker); fact = fact->next) {
-        if (ngx_chat_shm_workers_alive(ctx, worker)) {
+        if (ngx_chat_shm_alive(&ctx->base.store, worker)) {
             return 1;
         }
     }
@@ -177,7 +192,7 @@ is_claimed(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
     }
 
     worker = claimant(claim, &request);
-    if (!ngx_chat_shm_workers_alive(ctx, worker)) {
+    if (!ngx_chat_shm_alive(&ctx->base.store, worker)) {
         return 0;
     }
 
@@ -185,25 +200,36 @@ is_claimed(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
     last = ngx_snprintf(end, sizeof(end), "void/%*s/%*s/%*s", k.len, k.data,
                         worker.len, worker.data, request.len, request.data);
 
-    if (ngx_chat_shm_facts_get(batch, chat_str(end, (size_t) (last - end)))) {
+    if (ngx_chat_shm_facts_get(ctx, batch,
+                               chat_str(end, (size_t) (last - end)))) {
         return 0;
     }
 
     ngx_memcpy(end + 1, "end", 3);
-    return ngx_chat_shm_facts_get(batch,
+    return ngx_chat_shm_facts_get(ctx, batch,
                                   chat_str(end + 1, (size_t) (last - end - 1)))
            == NULL;
 }
 
 
-/* Makes the batch the most recently used one. */
-static void
-touch_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
+void
+ngx_chat_shm_unlink(ngx_chat_shm_batch_t *batch, ngx_chat_shm_kind_e kind)
 {
-    ngx_queue_remove(&batch->queue);
-    ngx_queue_remove(&batch->own);
-    ngx_queue_insert_head(&ctx->sh->lru, &batch->queue);
-    ngx_queue_insert_head(&batch->tenant->lru, &batch->own);
+    if (batch->zone[kind].next != NULL) {
+        ngx_queue_remove(&batch->zone[kind]);
+        ngx_queue_remove(&batch->own[kind]);
+        batch->zone[kind].next = NULL;
+    }
+}
+
+
+void
+ngx_chat_shm_touch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
+                   ngx_chat_shm_kind_e kind)
+{
+    ngx_chat_shm_unlink(batch, kind);
+    ngx_queue_insert_head(&ctx->sh->used[kind], &batch->zone[kind]);
+    ngx_queue_insert_head(&batch->tenant->used[kind], &batch->own[kind]);
 }
 
 
@@ -225,47 +251,6 @@ ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
 }
 
 
-/*
- * Frees the least recently used batch of the tenant (NULL: of all) but keep,
- * and notifies its workers. held: even if a living worker watches or has
- * claimed it. 0: none.
- */
-static ngx_uint_t
-evict_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
-            const ngx_chat_shm_batch_t *keep, ngx_uint_t held)
-{
-    ngx_uint_t            looks;
-    ngx_queue_t          *q, *lru = tenant ? &tenant->lru : &ctx->sh->lru;
-    ngx_chat_shm_batch_t *batch;
-
-    q = ngx_queue_last(lru);
-
-    for (looks = 0;
-         looks < NGX_CHAT_SHM_EVICT_LOOKS && q != ngx_queue_sentinel(lru);
-         looks++)
-    {
-        batch = tenant ? ngx_queue_data(q, ngx_chat_shm_batch_t, own)
-                       : ngx_queue_data(q, ngx_chat_shm_batch_t, queue);
-        q = ngx_queue_prev(q);
-
-        if (batch == keep) {
-            continue;
-        }
-
-        if (held || (!is_watched(ctx, batch) && !is_claimed(ctx, batch))) {
-            ngx_chat_shm_facts_notify(ctx, batch);
-            delete_batch(ctx, batch);
-            return 1;
-        }
-
-        /* the next search finds others first */
-        touch_batch(ctx, batch);
-    }
-
-    return 0;
-}
-
-
 /* The bytes that the slab uses for a block of this size. */
 static size_t
 slab_cost(size_t size)
@@ -284,9 +269,9 @@ slab_cost(size_t size)
 }
 
 
-void
-ngx_chat_shm_charge(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
-                    ssize_t bytes)
+/* Charges the tenant for bytes more, or if negative, for fewer. */
+static void
+charge(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant, ssize_t bytes)
 {
     size_t used = tenant->share.used;
 
@@ -332,92 +317,130 @@ log_pruned(ngx_chat_shm_ctx_t *ctx, const char *what)
 
 
 /*
- * Evicts a log or an idle batch of the tenant (NULL: of all). To make room for
- * a fact of keep, the log of keep may go.
+ * Evicts the least recently used log or batch of the tenant (NULL: of all) but
+ * keep's; a batch only if no living worker watches or has claimed it, or if
+ * held is set. 0: none.
  */
 static ngx_uint_t
-evict_idle(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
-           const ngx_chat_shm_batch_t *keep, ngx_uint_t what)
+evict_one(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+          const ngx_chat_shm_batch_t *keep, ngx_chat_shm_kind_e kind,
+          ngx_uint_t held)
 {
-    if ((what & NGX_CHAT_SHM_LOGS)
-        && ngx_chat_shm_log_evict(ctx, tenant,
-                                  what == NGX_CHAT_SHM_LOGS ? keep : NULL))
-    {
-        log_pruned(ctx, "recordings");
-        return 1;
-    }
+    ngx_uint_t            looks;
+    ngx_queue_t          *q, *used = tenant ? tenant->used : ctx->sh->used;
+    ngx_chat_shm_batch_t *batch;
 
-    if ((what & NGX_CHAT_SHM_BATCHES) && evict_batch(ctx, tenant, keep, 0)) {
-        log_pruned(ctx, "idle batches");
-        return 1;
+    q = ngx_queue_last(&used[kind]);
+
+    for (looks = 0; looks < NGX_CHAT_SHM_EVICT_LOOKS
+                    && q != ngx_queue_sentinel(&used[kind]);
+         looks++)
+    {
+        batch = tenant
+                    ? ngx_queue_data((q - kind), ngx_chat_shm_batch_t, own)
+                    : ngx_queue_data((q - kind), ngx_chat_shm_batch_t, zone);
+        q = ngx_queue_prev(q);
+
+        if (batch == keep) {
+            continue;
+        }
+
+        if (kind == NGX_CHAT_SHM_LOGS) {
+            ngx_chat_shm_log_clear(ctx, batch);
+            log_pruned(ctx, "recordings");
+            return 1;
+        }
+
+        if (held || (!is_watched(ctx, batch) && !is_claimed(ctx, batch))) {
+            ngx_chat_shm_facts_notify(ctx, batch);
+            delete_batch(ctx, batch);
+            if (!held) {
+                log_pruned(ctx, "idle batches");
+            }
+            return 1;
+        }
+
+        /* the next search finds others first */
+        ngx_chat_shm_touch(ctx, batch, kind);
     }
 
     return 0;
 }
 
 
-ngx_uint_t
-ngx_chat_shm_evict(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
-                   const ngx_chat_shm_batch_t *keep, size_t size,
-                   ngx_uint_t what)
+/* Evicts something idle of one of these kinds. */
+static ngx_uint_t
+evict_idle(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+           const ngx_chat_shm_batch_t *keep, ngx_chat_shm_kind_e first,
+           ngx_chat_shm_kind_e last)
 {
-    size_t            share = ctx->zone->shm.size / NGX_CHAT_SHM_SHARE;
-    ngx_chat_share_t *largest;
-
-    if (tenant != NULL && tenant->share.used + size > share) {
-        return evict_idle(ctx, tenant, keep, what);
-    }
-
-    largest = ngx_chat_shares_largest(&ctx->sh->shares);
-    if (largest != NULL
-        && (largest->used <= share
-            || (tenant != NULL && largest == &tenant->share)))
-    {
-        largest = NULL;
-    }
-
-    return (largest != NULL
-            && evict_idle(ctx, (ngx_chat_shm_tenant_t *) largest, keep, what))
-           || evict_idle(ctx, NULL, keep, what)
-           || (largest != NULL && (what & NGX_CHAT_SHM_BATCHES)
-               && evict_batch(ctx, (ngx_chat_shm_tenant_t *) largest, keep,
-                              1));
+    return (first == NGX_CHAT_SHM_LOGS
+            && evict_one(ctx, tenant, last == first ? keep : NULL, first, 0))
+           || (last == NGX_CHAT_SHM_BATCHES
+               && evict_one(ctx, tenant, keep, last, 0));
 }
 
 
 /*
- * Returns size zeroed bytes, charged to the tenant (NULL: to none). Evicts
- * where there is no memory, but not keep. NULL: no memory.
+ * Evicts something of these kinds to make room for size bytes of the tenant
+ * (NULL: a new one). 0: nothing may go.
  */
-static void *
-alloc_block(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
-            const ngx_chat_shm_batch_t *keep, size_t size)
+static ngx_uint_t
+evict(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+      const ngx_chat_shm_batch_t *keep, size_t size, ngx_chat_shm_kind_e first,
+      ngx_chat_shm_kind_e last)
+{
+    size_t                 share = ctx->zone->shm.size / NGX_CHAT_SHM_SHARE;
+    ngx_chat_shm_tenant_t *largest;
+
+    if (tenant != NULL && tenant->share.used + size > share) {
+        return evict_idle(ctx, tenant, keep, first, last);
+    }
+
+    largest =
+        (ngx_chat_shm_tenant_t *) ngx_chat_shares_largest(&ctx->sh->shares);
+    if (largest != NULL && (largest->share.used <= share || largest == tenant))
+    {
+        largest = NULL;
+    }
+
+    return (largest != NULL && evict_idle(ctx, largest, keep, first, last))
+           || evict_idle(ctx, NULL, keep, first, last)
+           || (largest != NULL && last == NGX_CHAT_SHM_BATCHES
+               && evict_one(ctx, largest, keep, last, 1));
+}
+
+
+void *
+ngx_chat_shm_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+                   const ngx_chat_shm_batch_t *keep, size_t size,
+                   ngx_chat_shm_kind_e last)
 {
     void *p;
 
     do {
         p = ngx_slab_calloc_locked(ctx->shpool, size);
     } while (p == NULL
-             && ngx_chat_shm_evict(ctx, tenant, keep, size,
-                                   NGX_CHAT_SHM_LOGS | NGX_CHAT_SHM_BATCHES));
+             && evict(ctx, tenant, keep, size, NGX_CHAT_SHM_LOGS, last));
 
-    if (p == NULL) {
+    if (p == NULL && last == NGX_CHAT_SHM_BATCHES) {
         log_full(ctx);
+    }
 
-    } else if (tenant != NULL) {
-        ngx_chat_shm_charge(ctx, tenant, (ssize_t) slab_cost(size));
+    if (p != NULL && tenant != NULL) {
+        charge(ctx, tenant, (ssize_t) slab_cost(size));
     }
 
     return p;
 }
 
 
-static void
-free_block(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant, void *p,
-           size_t size)
+void
+ngx_chat_shm_free(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+                  void *p, size_t size)
 {
     ngx_slab_free_locked(ctx->shpool, p);
-    ngx_chat_shm_charge(ctx, tenant, -(ssize_t) slab_cost(size));
+    charge(ctx, tenant, -(ssize_t) slab_cost(size));
 }
 
 
@@ -431,13 +454,13 @@ enter_tenant(ngx_chat_shm_ctx_t *ctx, uint64_t id)
         (ngx_chat_shm_tenant_t *) ngx_chat_shares_find(&ctx->sh->shares, id);
 
     if (tenant == NULL) {
-        tenant = alloc_block(ctx, NULL, NULL, sizeof(*tenant));
+        tenant = ngx_chat_shm_alloc(ctx, NULL, NULL, sizeof(*tenant),
+                                    NGX_CHAT_SHM_BATCHES);
         if (tenant == NULL) {
             return NULL;
         }
 
-        ngx_queue_init(&tenant->lru);
-        ngx_queue_init(&tenant->logs);
+        init_queues(tenant->used);
         ngx_chat_shares_insert(&ctx->sh->shares, &tenant->share, id);
     }
 
@@ -468,7 +491,8 @@ admits(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
     size_t last = ctx->zone->shm.size / ngx_pagesize / NGX_CHAT_SHM_RESERVE;
 
     if (ctx->shpool->pfree + ctx->sh->log_pages >= last + size / ngx_pagesize
-        || ngx_chat_shm_evict(ctx, tenant, keep, size, NGX_CHAT_SHM_BATCHES))
+        || evict(ctx, tenant, keep, size, NGX_CHAT_SHM_BATCHES,
+                 NGX_CHAT_SHM_BATCHES))
     {
         return 1;
     }
@@ -494,7 +518,8 @@ ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
     }
 
     if (admits(ctx, tenant, NULL, sizeof(*batch))) {
-        batch = alloc_block(ctx, tenant, NULL, sizeof(*batch));
+        batch = ngx_chat_shm_alloc(ctx, tenant, NULL, sizeof(*batch),
+                                   NGX_CHAT_SHM_BATCHES);
     }
 
     if (batch == NULL) {
@@ -507,8 +532,7 @@ ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
     batch->end = &batch->first;
     ngx_queue_init(&batch->log.pages);
     *batch_link(ctx->sh, &batch->name) = batch;
-    ngx_queue_insert_head(&ctx->sh->lru, &batch->queue);
-    ngx_queue_insert_head(&tenant->lru, &batch->own);
+    ngx_chat_shm_touch(ctx, batch, NGX_CHAT_SHM_BATCHES);
     return batch;
 }
 
@@ -521,8 +545,8 @@ free_chunks(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 
     for (; chunk != NULL; chunk = next) {
         next = chunk->next;
-        free_block(ctx, tenant, chunk,
-                   offsetof(ngx_chat_shm_chunk_t, data) + chunk->len);
+        ngx_chat_shm_free(ctx, tenant, chunk,
+                          offsetof(ngx_chat_shm_chunk_t, data) + chunk->len);
     }
 }
 
@@ -532,9 +556,9 @@ free_fact(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
           ngx_chat_shm_fact_t *fact)
 {
     free_chunks(ctx, tenant, fact->payload);
-    free_block(ctx, tenant, fact,
-               offsetof(ngx_chat_shm_fact_t, data) + fact->field_len
-                   + fact->value_len);
+    ngx_chat_shm_free(ctx, tenant, fact,
+                      offsetof(ngx_chat_shm_fact_t, data) + fact->field_len
+                          + fact->value_len);
 }
 
 
@@ -558,8 +582,9 @@ store_payload(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
     while (payload.len != 0) {
         len = ngx_min(payload.len, room);
 
-        *next = alloc_block(ctx, batch->tenant, batch,
-                            offsetof(ngx_chat_shm_chunk_t, data) + len);
+        *next = ngx_chat_shm_alloc(ctx, batch->tenant, batch,
+                                   offsetof(ngx_chat_shm_chunk_t, data) + len,
+                                   NGX_CHAT_SHM_BATCHES);
         if (*next == NULL) {
             free_chunks(ctx, batch->tenant, *chunks);
             *chunks = NULL;
@@ -578,92 +603,50 @@ store_payload(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
 }
 
 
-/* The order of the tree: by length, then by bytes. */
-static ngx_int_t
-compare_field(chat_str_t field, const ngx_chat_shm_fact_t *fact)
+/* The link to the fact of this field; *link is NULL if there is none. */
+static ngx_chat_shm_fact_t **
+fact_link(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
+          chat_str_t field)
 {
-    return field.len != fact->field_len
-               ? (field.len < fact->field_len ? -1 : 1)
-               : ngx_memcmp(field.data, fact->data, field.len);
+    uint64_t              hash = hash_of(ctx->sh, field.data, field.len);
+    ngx_chat_shm_fact_t **link = &batch->root;
+
+    while (*link != NULL
+           && !chat_str_eq(chat_str((*link)->data, (*link)->field_len), field))
+    {
+        link = &(*link)->below[hash & 1];
+        hash >>= 1;
+    }
+
+    return link;
+}
+
+
+/* Takes the fact at this link out of the tree: a leaf below it replaces it. */
+static void
+unlink_fact(ngx_chat_shm_fact_t **link)
+{
+    ngx_chat_shm_fact_t *fact = *link, *last, **leaf = link;
+
+    while ((*leaf)->below[0] != NULL || (*leaf)->below[1] != NULL) {
+        leaf = &(*leaf)->below[(*leaf)->below[0] == NULL];
+    }
+
+    last = *leaf;
+    *leaf = NULL;
+
+    if (last != fact) {
+        ngx_memcpy(last->below, fact->below, sizeof(fact->below));
+        *link = last;
+    }
 }
 
 
 ngx_chat_shm_fact_t *
-ngx_chat_shm_facts_get(ngx_chat_shm_batch_t *batch, chat_str_t field)
+ngx_chat_shm_facts_get(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
+                       chat_str_t field)
 {
-    ngx_int_t            rc;
-    ngx_chat_shm_fact_t *fact = batch->root;
-
-    while (fact != NULL && (rc = compare_field(field, fact)) != 0) {
-        fact = rc < 0 ? fact->left : fact->right;
-    }
-
-    return fact;
-}
-
-
-/* Puts the fact where its priority is above those below it. */
-static void
-insert_fact(ngx_chat_shm_batch_t *batch, ngx_chat_shm_fact_t *new)
-{
-    chat_str_t           field = chat_str(new->data, new->field_len);
-    ngx_chat_shm_fact_t *fact, **link = &batch->root, **less, **more;
-
-    while (*link != NULL && (*link)->priority >= new->priority) {
-        link =
-            compare_field(field, *link) < 0 ? &(*link)->left : &(*link)->right;
-    }
-
-    fact = *link;
-    less = &new->left;
-    more = &new->right;
-
-    while (fact != NULL) {
-        if (compare_field(field, fact) < 0) {
-            *more = fact;
-            more = &fact->left;
-            fact = fact->left;
-        } else {
-            *less = fact;
-            less = &fact->right;
-            fact = fact->right;
-        }
-    }
-
-    *less = NULL;
-    *more = NULL;
-    *link = new;
-}
-
-
-/* Takes the fact out of the tree. */
-static void
-remove_fact(ngx_chat_shm_batch_t *batch, const ngx_chat_shm_fact_t *fact)
-{
-    chat_str_t           field = chat_str(fact->data, fact->field_len);
-    ngx_chat_shm_fact_t *less, *more, **link = &batch->root;
-
-    while (*link != fact) {
-        link =
-            compare_field(field, *link) < 0 ? &(*link)->left : &(*link)->right;
-    }
-
-    less = fact->left;
-    more = fact->right;
-
-    while (less != NULL && more != NULL) {
-        if (less->priority > more->priority) {
-            *link = less;
-            link = &less->right;
-            less = less->right;
-        } else {
-            *link = more;
-            link = &more->left;
-            more = more->left;
-        }
-    }
-
-    *link = less != NULL ? less : more;
+    return *fact_link(ctx, batch, field);
 }
 
 
@@ -682,14 +665,14 @@ new_fact(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
     size = offsetof(ngx_chat_shm_fact_t, data) + fact->field.len
            + fact->value.len;
 
-    new = alloc_block(ctx, batch->tenant, batch, size);
+    new = ngx_chat_shm_alloc(ctx, batch->tenant, batch, size,
+                             NGX_CHAT_SHM_BATCHES);
     if (new == NULL) {
         return NULL;
     }
 
     new->field_len = (unsigned) fact->field.len &INT32_MAX;
     new->value_len = (uint32_t) fact->value.len;
-    new->priority = (uint32_t) ngx_random();
     (void) chat_str_copy(chat_str_copy(new->data, fact->field), fact->value);
     return new;
 }
@@ -700,9 +683,8 @@ ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
                        const chat_fact_t *fact)
 {
     chat_str_t worker;
-    ngx_chat_shm_fact_t *new, *old, **link;
-
-    old = ngx_chat_shm_facts_get(batch, fact->field);
+    ngx_chat_shm_fact_t *new, **link,
+        **at = fact_link(ctx, batch, fact->field), *old = *at;
 
     /* a fact does not change, but it may get its payload later */
     if (old != NULL
@@ -747,7 +729,7 @@ ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
         batch->claim = new;
     }
 
-    insert_fact(batch, new);
+    *at = new;
     batch->count++;
     return 1;
 }
@@ -757,13 +739,13 @@ void
 ngx_chat_shm_facts_drop(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
                         chat_str_t field)
 {
-    ngx_chat_shm_fact_t *fact = ngx_chat_shm_facts_get(batch, field);
+    ngx_chat_shm_fact_t **at = fact_link(ctx, batch, field), *fact = *at;
 
     if (fact == NULL) {
         return;
     }
 
-    remove_fact(batch, fact);
+    unlink_fact(at);
 
     *(fact->next ? &fact->next->link : &batch->end) = fact->link;
     *fact->link = fact->next;
@@ -804,10 +786,9 @@ delete_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
     ngx_chat_shm_tenant_t *tenant = batch->tenant;
 
     ngx_chat_shm_facts_clear(ctx, batch);
-    ngx_queue_remove(&batch->queue);
-    ngx_queue_remove(&batch->own);
+    ngx_chat_shm_unlink(batch, NGX_CHAT_SHM_BATCHES);
     *batch_link(ctx->sh, &batch->name) = batch->next;
-    free_block(ctx, tenant, batch, sizeof(*batch));
+    ngx_chat_shm_free(ctx, tenant, batch, sizeof(*batch));
     leave_tenant(ctx, tenant);
 }
 
@@ -815,20 +796,15 @@ delete_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 void
 ngx_chat_shm_facts_expire(ngx_chat_shm_ctx_t *ctx)
 {
-    ngx_uint_t   i;
-    ngx_queue_t *lru = &ctx->sh->lru, *logs = &ctx->sh->logs;
+    ngx_uint_t   kind;
+    ngx_queue_t *used = ctx->sh->used;
 
     /* a recording may expire before batches that are older */
-    if (!ngx_queue_empty(logs)) {
-        expire_batch(ctx, ngx_queue_data(ngx_queue_last(logs),
-                                         ngx_chat_shm_batch_t, log.queue));
-    }
-
-    for (i = 0; i < 2 && !ngx_queue_empty(lru); i++) {
-        if (!expire_batch(ctx, ngx_queue_data(ngx_queue_last(lru),
-                                              ngx_chat_shm_batch_t, queue)))
-        {
-            return;
+    for (kind = 0; kind < NGX_CHAT_SHM_KINDS; kind++) {
+        if (!ngx_queue_empty(&used[kind])) {
+            (void) expire_batch(
+                ctx, ngx_queue_data((ngx_queue_last(&used[kind]) - kind),
+                                    ngx_chat_shm_batch_t, zone));
         }
     }
 }

@@ -16,11 +16,11 @@
 
 #include "store/shm/ngx_chat_shm.h"
 
-/* The eventfds of a zone, in each process. */
+/* The eventfds of the slots, in each process. */
 struct ngx_chat_shm_events_s {
     ngx_uint_t   used; /* configurations that have the zone */
     ngx_uint_t   n;
-    ngx_socket_t events[NGX_CHAT_SHM_SLOTS];
+    ngx_socket_t fds[NGX_CHAT_SHM_SLOTS];
 };
 
 static void on_wake(ngx_event_t *ev);
@@ -45,8 +45,7 @@ ngx_chat_shm_workers_create(ngx_chat_shm_ctx_t *ctx, ngx_log_t *log)
             return NGX_ERROR;
         }
 
-        events->events[events->n] = fd;
-        ctx->sh->slots[events->n].event = fd;
+        events->fds[events->n] = fd;
     }
 
     return NGX_OK;
@@ -58,10 +57,7 @@ ngx_chat_shm_workers_share(ngx_chat_shm_ctx_t       *ctx,
                            const ngx_chat_shm_ctx_t *old)
 {
     ctx->events = old->events;
-
-    if (ctx->events != NULL) {
-        ctx->events->used++;
-    }
+    ctx->events->used++;
 }
 
 
@@ -77,7 +73,7 @@ ngx_chat_shm_workers_close(void *data)
     }
 
     for (i = 0; i < events->n; i++) {
-        (void) close(events->events[i]);
+        (void) close(events->fds[i]);
     }
 
     ngx_free(events);
@@ -127,11 +123,12 @@ take_slot(ngx_chat_shm_t *sh, ngx_uint_t *reaped)
 
 /* A write fails if the counter is full: the worker wakes anyway. */
 static void
-write_event(const ngx_chat_shm_slot_t *slot)
+write_event(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_slot_t *slot)
 {
     uint64_t one = 1;
 
-    if (write(slot->event, &one, sizeof(one)) == -1) {
+    if (write(ctx->events->fds[slot - ctx->sh->slots], &one, sizeof(one))
+        == -1) {
         return;
     }
 }
@@ -146,7 +143,7 @@ on_waking(ngx_event_t *ev)
     for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
         if (ctx->woken[i]) {
             ctx->woken[i] = 0;
-            write_event(&ctx->sh->slots[i]);
+            write_event(ctx, &ctx->sh->slots[i]);
         }
     }
 }
@@ -157,7 +154,7 @@ static void
 wake(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_slot_t *slot)
 {
     if (ctx->wakes == NULL) {
-        write_event(slot);
+        write_event(ctx, slot);
 
     } else if (slot->pid == ngx_pid) {
         ngx_post_event(ctx->wakes, &ngx_posted_next_events);
@@ -192,10 +189,8 @@ wake_all(ngx_chat_shm_ctx_t *ctx)
 ngx_int_t
 ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
 {
-    uint64_t             count;
-    ngx_uint_t           reaped;
-    ngx_connection_t    *c;
-    ngx_chat_shm_slot_t *slot;
+    ngx_uint_t        reaped;
+    ngx_connection_t *c;
 
     ngx_shmtx_lock(&ctx->shpool->mutex);
     ctx->slot = take_slot(ctx->sh, &reaped);
@@ -208,11 +203,7 @@ ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
         return NGX_ERROR;
     }
 
-    slot = &ctx->sh->slots[ctx->slot];
-    while (read(slot->event, &count, sizeof(count)) > 0) { /* void */
-    }
-
-    c = ngx_get_connection(slot->event, cycle->log);
+    c = ngx_get_connection(ctx->events->fds[ctx->slot], cycle->log);
     if (c == NULL) {
         return NGX_ERROR;
     }
@@ -224,11 +215,7 @@ ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
     c->read->handler = on_wake;
     c->read->channel = 1;
 
-    if (ngx_add_event(c->read, NGX_READ_EVENT,
-                      ngx_event_flags & NGX_USE_CLEAR_EVENT ? NGX_CLEAR_EVENT
-                                                            : NGX_LEVEL_EVENT)
-        != NGX_OK)
-    {
+    if (ngx_add_event(c->read, NGX_READ_EVENT, NGX_LEVEL_EVENT) != NGX_OK) {
         ngx_free_connection(c);
         return NGX_ERROR;
     }
@@ -244,11 +231,9 @@ ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
 
 
 void
-ngx_chat_shm_workers_leave(ngx_chat_shm_ctx_t *ctx)
+ngx_chat_store_shm_close(chat_store_t *store)
 {
-    if (ctx->slot == -1) {
-        return;
-    }
+    ngx_chat_shm_ctx_t *ctx = (ngx_chat_shm_ctx_t *) store;
 
     ngx_shmtx_lock(&ctx->shpool->mutex);
     ctx->sh->slots[ctx->slot].pid = 0;
@@ -257,7 +242,6 @@ ngx_chat_shm_workers_leave(ngx_chat_shm_ctx_t *ctx)
     /* at once: the event loop is over */
     ctx->wakes = NULL;
     wake_all(ctx);
-    ctx->slot = -1;
 }
 
 
@@ -270,7 +254,7 @@ on_wake(ngx_event_t *ev)
     ngx_chat_shm_ctx_t  *ctx = c->data;
     ngx_chat_shm_slot_t *slot = &ctx->sh->slots[ctx->slot];
 
-    /* Not ready: posted by this worker itself. */
+    /* not ready: posted by this worker itself */
     while (ev->ready) {
         ev->ready = read(c->fd, &count, sizeof(count)) > 0;
     }
@@ -345,10 +329,11 @@ ngx_chat_shm_workers_notify(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
 }
 
 
-ngx_uint_t
-ngx_chat_shm_workers_alive(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
+int
+ngx_chat_shm_alive(chat_store_t *store, chat_str_t worker)
 {
-    ngx_chat_shm_slot_t *slot = find_slot(ctx, worker);
+    ngx_chat_shm_slot_t *slot =
+        find_slot((ngx_chat_shm_ctx_t *) store, worker);
 
     return slot != NULL
            && (slot->pid == ngx_pid || kill(slot->pid, 0) == 0

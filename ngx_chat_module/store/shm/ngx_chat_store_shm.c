@@ -25,16 +25,10 @@ init_zone(ngx_shm_zone_t *zone, void *data)
         return NGX_OK;
     }
 
-    if (zone->shm.exists) {
-        ctx->sh = ctx->shpool->data;
-        return NGX_OK;
-    }
-
     if (ngx_chat_shm_facts_init(ctx) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    ctx->shpool->data = ctx->sh;
     ctx->shpool->log_nomem = 0;
 
     return ngx_chat_shm_workers_create(ctx, zone->shm.log);
@@ -64,7 +58,6 @@ ngx_chat_store_shm_add(ngx_conf_t *cf, size_t size, void *tag)
     }
 
     ctx->zone = zone;
-    ctx->slot = -1;
     zone->init = init_zone;
     zone->data = ctx;
     return zone;
@@ -220,7 +213,7 @@ shm_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     ngx_chat_shm_batch_t *batch = lock_batch(shm, key);
 
     for (i = 0; i < n && batch != NULL && reply != NULL; i++) {
-        fact = ngx_chat_shm_facts_get(batch, fields[i]);
+        fact = ngx_chat_shm_facts_get(shm, batch, fields[i]);
 
         if (fact != NULL && fact->has_payload) {
             ngx_chat_shm_facts_copy(fact, 1, reply);
@@ -243,7 +236,7 @@ shm_append(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 
     /* without facts no request would find the log */
     if (batch != NULL && batch->count != 0
-        && ngx_chat_shm_facts_get(batch, chat_cstr("cleared")) == NULL
+        && ngx_chat_shm_facts_get(shm, batch, chat_cstr("cleared")) == NULL
         && ngx_chat_shm_log_put(shm, batch, position, bytes, last, keep))
     {
         batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
@@ -314,14 +307,6 @@ shm_cancel(chat_store_op_t *op)
 }
 
 
-static int
-shm_alive(chat_store_t *store, chat_str_t worker)
-{
-    return (int) ngx_chat_shm_workers_alive((ngx_chat_shm_ctx_t *) store,
-                                            worker);
-}
-
-
 chat_store_t *
 ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
 {
@@ -348,15 +333,8 @@ ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
     store->drop = shm_drop;
     store->clear = shm_clear;
     store->cancel = shm_cancel;
-    store->alive = shm_alive;
+    store->alive = ngx_chat_shm_alive;
 
     return ngx_chat_store_base_init(&shm->base, cycle) == NGX_OK ? store
                                                                  : NULL;
-}
-
-
-void
-ngx_chat_store_shm_close(chat_store_t *store)
-{
-    ngx_chat_shm_workers_leave((ngx_chat_shm_ctx_t *) store);
 }
