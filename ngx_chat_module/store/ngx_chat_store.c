@@ -79,9 +79,14 @@ ngx_chat_store_refuse(ngx_chat_store_base_t *base, chat_store_op_t *op,
 
 
 void
-ngx_chat_store_forget(ngx_chat_store_base_t *base, chat_store_op_t *op)
+ngx_chat_store_forget(chat_store_op_t *op)
 {
-    chat_facts_t *reply = op->answer;
+    chat_facts_t          *reply = op->answer;
+    ngx_chat_store_base_t *base = (ngx_chat_store_base_t *) op->store;
+
+    if (base == NULL) {
+        return;
+    }
 
     *op->link = op->next;
 
@@ -112,7 +117,7 @@ on_answers(ngx_event_t *ev)
         reply = op->answer;
 
         op->answer = NULL;
-        ngx_chat_store_forget(base, op);
+        ngx_chat_store_forget(op);
 
         /* done() may free the memory of op */
         if (op->rc == CHAT_OK) {

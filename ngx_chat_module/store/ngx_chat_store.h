@@ -47,8 +47,8 @@ void ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_op_t *op,
 void ngx_chat_store_refuse(ngx_chat_store_base_t *base, chat_store_op_t *op,
                            chat_rc_e rc);
 
-/* Takes an op with a posted done() back, and frees its reply. */
-void ngx_chat_store_forget(ngx_chat_store_base_t *base, chat_store_op_t *op);
+/* cancel() of an op with a posted done(): takes it back, frees its reply. */
+void ngx_chat_store_forget(chat_store_op_t *op);
 
 void ngx_chat_store_watch_add(ngx_chat_store_base_t *base,
                               chat_store_watch_t    *watch,

@@ -778,7 +778,7 @@ redis_cancel(chat_store_op_t *op)
     }
 
     if (cmd == NULL) {
-        ngx_chat_store_forget((ngx_chat_store_base_t *) op->store, op);
+        ngx_chat_store_forget(op);
         return;
     }
 

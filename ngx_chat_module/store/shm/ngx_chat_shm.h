@@ -24,17 +24,15 @@
 #define NGX_CHAT_SHM_PENDING 64 /* changed keys of one worker */
 #define NGX_CHAT_SHM_NAME 48    /* bytes of a worker's name, at most */
 
-typedef struct ngx_chat_shm_chunk_s  ngx_chat_shm_chunk_t;
-typedef struct ngx_chat_shm_fact_s   ngx_chat_shm_fact_t;
-typedef struct ngx_chat_shm_batch_s  ngx_chat_shm_batch_t;
-typedef struct ngx_chat_shm_events_s ngx_chat_shm_events_t;
+typedef struct ngx_chat_shm_chunk_s ngx_chat_shm_chunk_t;
+typedef struct ngx_chat_shm_fact_s  ngx_chat_shm_fact_t;
+typedef struct ngx_chat_shm_batch_s ngx_chat_shm_batch_t;
 
 /* A worker. */
 typedef struct {
     ngx_pid_t  pid;        /* 0: free */
     ngx_uint_t generation; /* number of workers that have had this slot */
-    size_t     len;
-    u_char     name[NGX_CHAT_SHM_NAME]; /* slot.generation.pid */
+    u_char     name[NGX_CHAT_SHM_NAME]; /* slot.generation.pid and a 0 */
     ngx_uint_t npending;
     ngx_uint_t all; /* all keys count as changed: pending is full */
     uint64_t   pending[NGX_CHAT_SHM_PENDING]; /* prefixes of keys */
@@ -67,6 +65,13 @@ typedef struct {
     ngx_uint_t          pruned; /* logged: something left before its time */
     ngx_chat_shm_slot_t slots[NGX_CHAT_SHM_SLOTS];
 } ngx_chat_shm_t;
+
+/* The eventfds of the slots, in each process. */
+typedef struct {
+    ngx_uint_t   used; /* configurations that have the zone */
+    ngx_uint_t   n;
+    ngx_socket_t fds[NGX_CHAT_SHM_SLOTS];
+} ngx_chat_shm_events_t;
 
 /* The zone in one configuration, and the store on it in this worker. */
 typedef struct {
@@ -222,10 +227,6 @@ void ngx_chat_shm_log_clear(ngx_chat_shm_ctx_t   *ctx,
 
 /* In the master, with a new zone: makes the eventfds. */
 ngx_int_t ngx_chat_shm_workers_create(ngx_chat_shm_ctx_t *ctx, ngx_log_t *log);
-
-/* The same zone in a further configuration. */
-void ngx_chat_shm_workers_share(ngx_chat_shm_ctx_t       *ctx,
-                                const ngx_chat_shm_ctx_t *old);
 
 /* A configuration ends: a cleanup handler, data is the context. */
 void ngx_chat_shm_workers_close(void *data);

@@ -91,10 +91,7 @@ batch_link(ngx_chat_shm_t *sh, const chat_digest_t *name)
     uint64_t               hash = hash_of(sh, name->bytes, CHAT_DIGEST_SIZE);
     ngx_chat_shm_batch_t **link = &sh->buckets[hash & (sh->nbuckets - 1)];
 
-    while (*link != NULL
-           && ngx_memcmp((*link)->name.bytes, name->bytes, CHAT_DIGEST_SIZE)
-                  != 0)
-    {
+    while (*link != NULL && !chat_digest_eq(&(*link)->name, name)) {
         link = &(*link)->next;
     }
 
@@ -159,20 +156,11 @@ is_watched(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
 }
 
 
-/* The worker of a claim; *request, where not NULL: its request. */
+/* Of a claim: the worker, a space, the request, a space, and more. */
 static chat_str_t
-claimant(const ngx_chat_shm_fact_t *claim, chat_str_t *request)
+value_of(const ngx_chat_shm_fact_t *fact)
 {
-    chat_str_t worker, value;
-
-    value = chat_str(claim->data + claim->field_len, claim->value_len);
-    worker = chat_str_cut(&value, ' ');
-
-    if (request != NULL) {
-        *request = chat_str_cut(&value, ' ');
-    }
-
-    return worker;
+    return chat_str(fact->data + fact->field_len, fact->value_len);
 }
 
 
@@ -184,31 +172,36 @@ static ngx_uint_t
 is_claimed(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 {
     u_char                    *last, end[NGX_CHAT_SHM_END];
-    chat_str_t                 k, worker, request;
+    ngx_uint_t                 i;
+    chat_str_t                 k, value, worker, request;
+    static const char *const   ends[] = { "void", "end" };
     const ngx_chat_shm_fact_t *claim = batch->claim;
 
     if (claim == NULL) {
         return 0;
     }
 
-    worker = claimant(claim, &request);
+    value = value_of(claim);
+    worker = chat_str_cut(&value, ' ');
+    request = chat_str_cut(&value, ' ');
+
     if (!ngx_chat_shm_alive(&ctx->base.store, worker)) {
         return 0;
     }
 
     k = chat_str(claim->data + 6, claim->field_len - 6u);
-    last = ngx_snprintf(end, sizeof(end), "void/%*s/%*s/%*s", k.len, k.data,
-                        worker.len, worker.data, request.len, request.data);
 
-    if (ngx_chat_shm_facts_get(ctx, batch,
-                               chat_str(end, (size_t) (last - end)))) {
-        return 0;
+    for (i = 0; i < 2; i++) {
+        last = ngx_snprintf(end, sizeof(end), "%s/%*s/%*s/%*s", ends[i], k.len,
+                            k.data, worker.len, worker.data, request.len,
+                            request.data);
+        if (ngx_chat_shm_facts_get(ctx, batch,
+                                   chat_str(end, (size_t) (last - end)))) {
+            return 0;
+        }
     }
 
-    ngx_memcpy(end + 1, "end", 3);
-    return ngx_chat_shm_facts_get(ctx, batch,
-                                  chat_str(end + 1, (size_t) (last - end - 1)))
-           == NULL;
+    return 1;
 }
 
 
@@ -238,7 +231,7 @@ ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
                           const ngx_chat_shm_batch_t *batch)
 {
     uint64_t                   prefix = ngx_chat_store_prefix(&batch->name);
-    chat_str_t                 worker;
+    chat_str_t                 worker, value;
     const ngx_chat_shm_fact_t *fact = batch->first;
 
     for (; fact != NULL && is_wait(fact, &worker); fact = fact->next) {
@@ -246,7 +239,8 @@ ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
     }
 
     if (batch->claim != NULL) {
-        ngx_chat_shm_workers_notify(ctx, claimant(batch->claim, NULL), prefix);
+        value = value_of(batch->claim);
+        ngx_chat_shm_workers_notify(ctx, chat_str_cut(&value, ' '), prefix);
     }
 }
 
@@ -565,12 +559,11 @@ free_fact(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 /* Stores the payload in pieces; NGX_ERROR: no memory, and none is stored. */
 static ngx_int_t
 store_payload(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
-              chat_str_t payload, ngx_chat_shm_chunk_t **chunks)
+              chat_str_t payload, ngx_chat_shm_fact_t *fact)
 {
-    size_t                 len, room;
-    ngx_chat_shm_chunk_t **next = chunks;
+    size_t                 len, room, left = payload.len;
+    ngx_chat_shm_chunk_t **next = &fact->payload;
 
-    *chunks = NULL;
     room = ngx_pagesize - offsetof(ngx_chat_shm_chunk_t, data);
 
     if (payload.len > UINT32_MAX
@@ -579,25 +572,26 @@ store_payload(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
         return NGX_ERROR;
     }
 
-    while (payload.len != 0) {
-        len = ngx_min(payload.len, room);
+    while (left != 0) {
+        len = ngx_min(left, room);
 
         *next = ngx_chat_shm_alloc(ctx, batch->tenant, batch,
                                    offsetof(ngx_chat_shm_chunk_t, data) + len,
                                    NGX_CHAT_SHM_BATCHES);
         if (*next == NULL) {
-            free_chunks(ctx, batch->tenant, *chunks);
-            *chunks = NULL;
+            free_chunks(ctx, batch->tenant, fact->payload);
+            fact->payload = NULL;
             return NGX_ERROR;
         }
 
-        ngx_memcpy((*next)->data, payload.data, len);
+        ngx_memcpy((*next)->data, payload.data + payload.len - left, len);
         (*next)->len = len;
-        payload.data += len;
-        payload.len -= len;
+        left -= len;
         next = &(*next)->next;
     }
 
+    fact->payload_len = (uint32_t) payload.len;
+    fact->has_payload = 1;
     batch->paid = 1;
     return NGX_OK;
 }
@@ -655,26 +649,24 @@ static ngx_chat_shm_fact_t *
 new_fact(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
          const chat_fact_t *fact)
 {
-    size_t size;
-    ngx_chat_shm_fact_t *new;
+    ngx_chat_shm_fact_t *it;
 
     if (fact->field.len > INT32_MAX || fact->value.len > UINT32_MAX) {
         return NULL;
     }
 
-    size = offsetof(ngx_chat_shm_fact_t, data) + fact->field.len
-           + fact->value.len;
-
-    new = ngx_chat_shm_alloc(ctx, batch->tenant, batch, size,
-                             NGX_CHAT_SHM_BATCHES);
-    if (new == NULL) {
+    it = ngx_chat_shm_alloc(ctx, batch->tenant, batch,
+                            offsetof(ngx_chat_shm_fact_t, data)
+                                + fact->field.len + fact->value.len,
+                            NGX_CHAT_SHM_BATCHES);
+    if (it == NULL) {
         return NULL;
     }
 
-    new->field_len = (unsigned) fact->field.len &INT32_MAX;
-    new->value_len = (uint32_t) fact->value.len;
-    (void) chat_str_copy(chat_str_copy(new->data, fact->field), fact->value);
-    return new;
+    it->field_len = (unsigned) fact->field.len & INT32_MAX;
+    it->value_len = (uint32_t) fact->value.len;
+    (void) chat_str_copy(chat_str_copy(it->data, fact->field), fact->value);
+    return it;
 }
 
 
@@ -682,55 +674,49 @@ ngx_int_t
 ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
                        const chat_fact_t *fact)
 {
-    chat_str_t worker;
-    ngx_chat_shm_fact_t *new, **link,
-        **at = fact_link(ctx, batch, fact->field), *old = *at;
+    chat_str_t            worker;
+    ngx_chat_shm_fact_t **at = fact_link(ctx, batch, fact->field), **link;
+    ngx_chat_shm_fact_t  *old = *at, *it;
 
     /* a fact does not change, but it may get its payload later */
     if (old != NULL
         && (!fact->has_payload || old->has_payload
-            || !chat_str_eq(
-                chat_str(old->data + old->field_len, old->value_len),
-                fact->value)))
+            || !chat_str_eq(value_of(old), fact->value)))
     {
         return 0;
     }
 
-    new = old != NULL ? old : new_fact(ctx, batch, fact);
-    if (new == NULL) {
+    it = old != NULL ? old : new_fact(ctx, batch, fact);
+    if (it == NULL) {
         return NGX_ERROR;
     }
 
-    if (fact->has_payload) {
-        if (store_payload(ctx, batch, fact->payload, &new->payload) != NGX_OK)
-        {
-            if (old == NULL) {
-                free_fact(ctx, batch->tenant, new);
-            }
-
-            return NGX_ERROR;
+    if (fact->has_payload
+        && store_payload(ctx, batch, fact->payload, it) != NGX_OK)
+    {
+        if (old == NULL) {
+            free_fact(ctx, batch->tenant, it);
         }
 
-        new->payload_len = (uint32_t) fact->payload.len;
-        new->has_payload = 1;
+        return NGX_ERROR;
     }
 
     if (old != NULL) {
         return 1;
     }
 
-    link = is_wait(new, &worker) ? &batch->first : batch->end;
-    new->link = link;
-    new->next = *link;
-    *(new->next ? &new->next->link : &batch->end) = &new->next;
-    *link = new;
+    link = is_wait(it, &worker) ? &batch->first : batch->end;
+    it->link = link;
+    it->next = *link;
+    *(it->next ? &it->next->link : &batch->end) = &it->next;
+    *link = it;
+    *at = it;
+    batch->count++;
 
     if (chat_str_starts(fact->field, "claim/")) {
-        batch->claim = new;
+        batch->claim = it;
     }
 
-    *at = new;
-    batch->count++;
     return 1;
 }
 

@@ -16,13 +16,6 @@
 
 #include "store/shm/ngx_chat_shm.h"
 
-/* The eventfds of the slots, in each process. */
-struct ngx_chat_shm_events_s {
-    ngx_uint_t   used; /* configurations that have the zone */
-    ngx_uint_t   n;
-    ngx_socket_t fds[NGX_CHAT_SHM_SLOTS];
-};
-
 static void on_wake(ngx_event_t *ev);
 
 
@@ -49,15 +42,6 @@ ngx_chat_shm_workers_create(ngx_chat_shm_ctx_t *ctx, ngx_log_t *log)
     }
 
     return NGX_OK;
-}
-
-
-void
-ngx_chat_shm_workers_share(ngx_chat_shm_ctx_t       *ctx,
-                           const ngx_chat_shm_ctx_t *old)
-{
-    ctx->events = old->events;
-    ctx->events->used++;
 }
 
 
@@ -107,10 +91,8 @@ take_slot(ngx_chat_shm_t *sh, ngx_uint_t *reaped)
         slot->generation++;
         slot->npending = 0;
         slot->all = 0;
-        slot->len =
-            (size_t) (ngx_snprintf(slot->name, sizeof(slot->name), "%i.%ui.%P",
-                                   found, slot->generation, ngx_pid)
-                      - slot->name);
+        (void) ngx_snprintf(slot->name, sizeof(slot->name), "%i.%ui.%P%Z",
+                            found, slot->generation, ngx_pid);
 
         /* last: alive() may run without the mutex, and the name was another */
         ngx_memory_barrier();
@@ -295,10 +277,8 @@ find_slot(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
 
     slot = &ctx->sh->slots[n];
 
-    return slot->pid != 0
-                   && chat_str_eq(worker, chat_str(slot->name, slot->len))
-               ? slot
-               : NULL;
+    return slot->pid != 0 && chat_str_is(worker, (char *) slot->name) ? slot
+                                                                      : NULL;
 }
 
 

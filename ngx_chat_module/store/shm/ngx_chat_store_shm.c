@@ -21,7 +21,8 @@ init_zone(ngx_shm_zone_t *zone, void *data)
 
     if (old != NULL) {
         ctx->sh = old->sh;
-        ngx_chat_shm_workers_share(ctx, old);
+        ctx->events = old->events;
+        ctx->events->used++;
         return NGX_OK;
     }
 
@@ -298,31 +299,21 @@ shm_clear(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
 }
 
 
-static void
-shm_cancel(chat_store_op_t *op)
-{
-    if (op->store != NULL) {
-        ngx_chat_store_forget(&((ngx_chat_shm_ctx_t *) op->store)->base, op);
-    }
-}
-
-
 chat_store_t *
 ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
 {
-    chat_store_t        *store;
-    ngx_chat_shm_ctx_t  *shm = ((ngx_shm_zone_t *) zone)->data;
-    ngx_chat_shm_slot_t *slot;
+    chat_store_t       *store;
+    ngx_chat_shm_ctx_t *shm = ((ngx_shm_zone_t *) zone)->data;
 
     if (ngx_chat_shm_workers_join(shm, cycle) != NGX_OK) {
         return NULL;
     }
 
-    slot = &shm->sh->slots[shm->slot];
-    ngx_memcpy(shm->worker, slot->name, slot->len);
+    ngx_memcpy(shm->worker, shm->sh->slots[shm->slot].name,
+               sizeof(shm->worker));
 
     store = &shm->base.store;
-    store->worker = chat_str(shm->worker, slot->len);
+    store->worker = chat_cstr((char *) shm->worker);
     store->state = CHAT_STORE_UP;
     store->most_facts = CHAT_STORE_FACTS;
     store->join = shm_join;
@@ -332,7 +323,7 @@ ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
     store->read = shm_read;
     store->drop = shm_drop;
     store->clear = shm_clear;
-    store->cancel = shm_cancel;
+    store->cancel = ngx_chat_store_forget;
     store->alive = ngx_chat_shm_alive;
 
     return ngx_chat_store_base_init(&shm->base, cycle) == NGX_OK ? store
