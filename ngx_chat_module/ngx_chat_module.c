@@ -210,6 +210,7 @@ ngx_chat_init_module(ngx_cycle_t *cycle)
 {
     ngx_cycle_t          *old = cycle->old_cycle;
     ngx_module_t        **module = old->modules;
+    chat_status_t         status;
     ngx_shm_zone_t       *zone, *former;
     ngx_chat_main_conf_t *mcf, *before;
 
@@ -233,11 +234,13 @@ ngx_chat_init_module(ngx_cycle_t *cycle)
 
     if (former != NULL && (zone == NULL || zone->shm.size != former->shm.size))
     {
+        ngx_memzero(&status, sizeof(status));
+        ngx_chat_metrics_read(mcf->worker.metrics, &status);
         ngx_log_error(NGX_LOG_WARN, cycle->log, 0,
                       "chat: \"chat_store\" has changed: stored results are "
                       "lost, and %uL requests that wait in old workers do not "
                       "see later results; change it while no request waits",
-                      ngx_chat_metrics_holds(mcf->worker.metrics));
+                      status.metrics.now.holds);
     }
 
     return NGX_OK;

@@ -213,7 +213,7 @@ on_results_joined(ngx_chat_ctx_t *ctx)
                   "chat: external results: conversation %*s, applied %uz, "
                   "repeated %uz",
                   (size_t) (end - id), id, applied, repeated);
-    ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_EXTERNAL, applied);
+    ngx_chat_metrics_of(ctx->worker)->counts[CHAT_COUNT_EXTERNAL] += applied;
     ctx->barrier.q.key = rs->keys[0];
     ctx->barrier.q.dialect = rs->dialect;
     ngx_chat_metrics_external(ctx, rs->external.items, rs->external.count);

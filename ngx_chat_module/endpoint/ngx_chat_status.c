@@ -21,9 +21,9 @@
 static void
 note_store(ngx_chat_worker_t *worker)
 {
-    uint64_t *stores = worker->metrics->slot->metrics.stores;
+    uint64_t *stores = ngx_chat_metrics_of(worker)->now.stores;
 
-    ngx_memzero(stores, 3 * sizeof(uint64_t));
+    ngx_memzero(stores, CHAT_METRICS_STORES * sizeof(*stores));
     stores[worker->store ? worker->store->state : CHAT_STORE_UNAVAILABLE] = 1;
 }
 
@@ -61,9 +61,8 @@ ngx_chat_status_init(ngx_chat_main_conf_t *mcf, ngx_cycle_t *cycle)
 static ngx_uint_t
 wants_text(ngx_http_request_t *r)
 {
-    chat_str_t              format = ngx_chat_endpoint_arg(r, "format");
-    ngx_table_elt_t        *h;
-    ngx_chat_headers_walk_t walk = { &r->headers_in.headers.part, 0 };
+    chat_str_t       format = ngx_chat_endpoint_arg(r, "format");
+    ngx_table_elt_t *h;
 
     if (chat_str_is(format, "prometheus")) {
         return 1;
@@ -73,31 +72,26 @@ wants_text(ngx_http_request_t *r)
         return 0;
     }
 
-    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
-        if (ngx_chat_headers_named(h, "accept")
-            && ngx_strcasestrn(h->value.data, "text/plain", 9) != NULL
-            && ngx_strcasestrn(h->value.data, "application/json", 15) == NULL)
-        {
-            return 1;
-        }
-    }
+    h = ngx_chat_headers_find(&r->headers_in.headers, "accept");
 
-    return 0;
+    return h != NULL && ngx_strcasestrn(h->value.data, "text/plain", 9) != NULL
+           && ngx_strcasestrn(h->value.data, "application/json", 15) == NULL;
 }
 
 
 /*
- * Reads ?batch= (16 hex digits, more are ignored) or ?conversation=.
- * NGX_DECLINED: there is neither; NGX_ERROR: a bad value, or no memory.
+ * Reads ?batch= (16 hex digits, more are ignored) or ?conversation= into the
+ * members of an event. NGX_DECLINED: there is neither; NGX_ERROR: a bad value,
+ * or no memory.
  */
 static ngx_int_t
-read_wanted(ngx_http_request_t *r, ngx_chat_metrics_wanted_t *wanted)
+read_wanted(ngx_http_request_t *r, chat_log_event_t *wanted)
 {
     ngx_int_t  rc;
     chat_str_t id, batch = ngx_chat_endpoint_arg(r, "batch");
 
     if (batch.len != 0) {
-        wanted->by_batch = 1;
+        wanted->has_batch = 1;
         batch.len = ngx_min(batch.len, 2 * sizeof(wanted->batch));
         return chat_hex_read(batch, wanted->batch, sizeof(wanted->batch))
                    ? NGX_OK
@@ -115,63 +109,41 @@ read_wanted(ngx_http_request_t *r, ngx_chat_metrics_wanted_t *wanted)
 }
 
 
-/* Writes the status of this node, or the timeline of what is wanted (NULL:
- * the status). NGX_ERROR: no memory. */
-static ngx_int_t
-write_status(ngx_http_request_t *r, const ngx_chat_metrics_wanted_t *wanted,
-             ngx_uint_t prometheus, chat_buf_t *out)
+/* Sets the zeroed status to what is known of this node, but for the tables. */
+static void
+init_status(ngx_chat_main_conf_t *mcf, chat_status_t *status)
 {
-    chat_status_t         *status = ngx_pcalloc(r->pool, sizeof(*status));
-    ngx_shm_zone_t        *zone;
-    ngx_chat_metrics_t    *metrics;
-    ngx_chat_main_conf_t  *mcf;
+    ngx_shm_zone_t        *zone = mcf->zone;
+    ngx_chat_metrics_t    *metrics = mcf->worker.metrics;
     const ngx_slab_pool_t *shpool;
 
-    mcf = ngx_http_get_module_main_conf(r, ngx_chat_module);
-    metrics = mcf->worker.metrics;
     note_store(&mcf->worker);
-
-    if (status == NULL
-        || (wanted != NULL
-                ? ngx_chat_metrics_timeline(metrics, r->pool, wanted, status)
-                : ngx_chat_metrics_read(metrics, r->pool, !prometheus, status))
-               != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
+    ngx_chat_metrics_read(metrics, status);
 
     status->version = chat_cstr(NGX_CHAT_VERSION);
     status->nginx = chat_cstr(NGINX_VERSION);
     status->time = ngx_chat_now();
     status->store = mcf->redis ? "redis" : "shm";
-    status->node = chat_str(metrics->sh->name, metrics->sh->name_len);
+    status->node = chat_cstr((char *) metrics->sh->name);
 
-    zone = mcf->zone;
     if (zone != NULL) {
         shpool = (ngx_slab_pool_t *) zone->shm.addr;
         status->zone_size = zone->shm.size;
         status->zone_used = zone->shm.size - shpool->pfree * ngx_pagesize;
     }
-
-    if (wanted != NULL) {
-        chat_status_timeline(status, out);
-    } else if (prometheus) {
-        chat_status_prometheus(status, out);
-    } else {
-        chat_status_json(status, out);
-    }
-
-    return out->failed ? NGX_ERROR : NGX_OK;
 }
 
 
 static ngx_int_t
 status_handler(ngx_http_request_t *r)
 {
-    ngx_int_t                 rc, timeline;
-    ngx_uint_t                prometheus;
-    chat_buf_t                text;
-    ngx_chat_metrics_wanted_t wanted;
+    ngx_int_t             rc, timeline;
+    chat_buf_t            text = { 0 };
+    const char           *type = "application/json";
+    chat_status_t         status;
+    chat_log_event_t      wanted;
+    ngx_chat_metrics_t   *metrics;
+    ngx_chat_main_conf_t *mcf;
 
     if (!(r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD))) {
         return NGX_HTTP_NOT_ALLOWED;
@@ -182,19 +154,34 @@ status_handler(ngx_http_request_t *r)
         return rc;
     }
 
-    ngx_memzero(&text, sizeof(text));
     ngx_memzero(&wanted, sizeof(wanted));
-
     timeline = read_wanted(r, &wanted);
     if (timeline == NGX_ERROR) {
         return NGX_HTTP_BAD_REQUEST;
     }
 
-    prometheus = timeline == NGX_DECLINED && wants_text(r);
-    rc = write_status(r, timeline == NGX_OK ? &wanted : NULL, prometheus,
-                      &text);
+    mcf = ngx_http_get_module_main_conf(r, ngx_chat_module);
+    metrics = mcf->worker.metrics;
+    ngx_memzero(&status, sizeof(status));
+    init_status(mcf, &status);
 
-    if (rc != NGX_OK
+    if (timeline == NGX_OK) {
+        rc = ngx_chat_metrics_events(metrics, r->pool, &wanted, &status);
+        chat_status_timeline(&status, &text);
+
+    } else if (wants_text(r)) {
+        type = "text/plain; version=0.0.4; charset=utf-8";
+        chat_status_prometheus(&status, &text);
+
+    } else {
+        rc = ngx_chat_metrics_events(metrics, r->pool, NULL, &status);
+        if (rc == NGX_OK) {
+            rc = ngx_chat_metrics_batches(metrics, r->pool, &status);
+        }
+        chat_status_json(&status, &text);
+    }
+
+    if (rc != NGX_OK || text.failed
         || ngx_chat_answer_add_header(r, chat_cstr("Cache-Control"),
                                       chat_cstr("no-store"))
                != NGX_OK)
@@ -203,11 +190,7 @@ status_handler(ngx_http_request_t *r)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    return ngx_chat_answer_text(r, NGX_HTTP_OK,
-                                prometheus ? "text/plain; version=0.0.4; "
-                                             "charset=utf-8"
-                                           : "application/json",
-                                &text);
+    return ngx_chat_answer_text(r, NGX_HTTP_OK, type, &text);
 }
 
 

@@ -2,9 +2,9 @@
  * ngx_chat_metrics.c: see ngx_chat_metrics.h.
  *
  * A slot is zeroed when it is first taken, and never again: the next worker
- * counts on from there. Each entry of a table has a sequence number, which is
- * odd while the entry is written. A reader that meets an odd number, or sees
- * it change, tries again a few times and then skips the entry.
+ * counts on from there. Each entry of a table begins with its number n, which
+ * is 0 while the entry is written. A reader that sees the number change tries
+ * again a few times and then skips the entry.
  */
 
 #include <ngx_config.h>
@@ -20,45 +20,43 @@
 
 #define NGX_CHAT_METRICS_TRIES 4
 
-/* The members of chat_metrics_t that end with their worker. */
-#define NGX_CHAT_METRICS_NOW offsetof(chat_metrics_t, workers)
-
 /* Of a worker that found no slot: its counts are lost. */
 static ngx_chat_metrics_slot_t nowhere;
 
 
 /* Only this worker writes the entry. */
 static void
-write_entry(ngx_atomic_uint_t *seq, void *to, const void *from, size_t size)
+write_entry(void *entry, const void *from, size_t size)
 {
-    volatile ngx_atomic_uint_t *now = seq;
+    volatile uint64_t *n = entry;
 
-    /* it is odd already if a killed worker was writing here */
-    *now |= 1;
+    *n = 0;
     ngx_memory_barrier();
-    ngx_memcpy(to, from, size);
+    ngx_memcpy((u_char *) entry + sizeof(*n),
+               (const u_char *) from + sizeof(*n), size - sizeof(*n));
     ngx_memory_barrier();
-    *now += 1;
+    *n = *(const uint64_t *) from;
 }
 
 
-/* Copies an entry; 0: it is being written. */
+/* Copies an entry; 0: it is free, or being written. */
 static ngx_uint_t
-copy_entry(const ngx_atomic_uint_t *seq, const void *from, void *out,
-           size_t size)
+copy_entry(const void *entry, void *out, size_t size)
 {
-    ngx_uint_t                        i;
-    ngx_atomic_uint_t                 before;
-    const volatile ngx_atomic_uint_t *now = seq;
+    uint64_t                 before;
+    ngx_uint_t               i;
+    const volatile uint64_t *n = entry;
 
     for (i = 0; i < NGX_CHAT_METRICS_TRIES; i++) {
-        before = *now;
-        ngx_memory_barrier();
-        ngx_memcpy(out, from, size);
+        before = *n;
         ngx_memory_barrier();
 
-        if (before % 2 == 0 && *now == before) {
-            return 1;
+        if (before != 0) {
+            ngx_memcpy(out, entry, size);
+            ngx_memory_barrier();
+            if (*n == before) {
+                return 1;
+            }
         }
     }
 
@@ -78,11 +76,6 @@ init_zone(ngx_shm_zone_t *zone, void *data)
         return NGX_OK;
     }
 
-    if (zone->shm.exists) {
-        metrics->sh = metrics->shpool->data;
-        return NGX_OK;
-    }
-
     metrics->sh =
         ngx_slab_alloc(metrics->shpool, sizeof(ngx_chat_metrics_zone_t));
     if (metrics->sh == NULL) {
@@ -91,7 +84,6 @@ init_zone(ngx_shm_zone_t *zone, void *data)
 
     /* the slots, most of them never used, are memory only when taken */
     ngx_memzero(metrics->sh, offsetof(ngx_chat_metrics_zone_t, slots));
-    metrics->shpool->data = metrics->sh;
     return NGX_OK;
 }
 
@@ -121,82 +113,75 @@ ngx_chat_metrics_create(ngx_conf_t *cf, void *tag)
 
 /* 1 if the worker of this slot runs. */
 static ngx_uint_t
-is_running(const ngx_chat_metrics_t *metrics, ngx_uint_t slot)
+is_running(const ngx_chat_metrics_slot_t *slot)
 {
-    ngx_pid_t pid = metrics->sh->pids[slot];
+    ngx_pid_t pid = slot->pid;
 
     return pid != 0 && (kill(pid, 0) == 0 || errno != ESRCH);
 }
 
 
-/* With the mutex held: a slot without a living worker, or -1. */
-static ngx_int_t
-take_slot(ngx_chat_metrics_t *metrics)
+/* With the mutex held: a slot without a living worker, or NULL. */
+static ngx_chat_metrics_slot_t *
+take_slot(ngx_chat_metrics_zone_t *sh)
 {
-    ngx_uint_t               i;
-    ngx_chat_metrics_zone_t *sh = metrics->sh;
+    ngx_uint_t i;
 
     for (i = 0; i < sh->used; i++) {
-        if (sh->pids[i] == ngx_pid || !is_running(metrics, i)) {
-            return (ngx_int_t) i;
+        if (!is_running(&sh->slots[i])) {
+            return &sh->slots[i];
         }
     }
 
     if (i == NGX_CHAT_METRICS_SLOTS) {
-        return -1;
+        return NULL;
     }
 
     ngx_memzero(&sh->slots[i], sizeof(ngx_chat_metrics_slot_t));
     sh->used++;
-    return (ngx_int_t) i;
+    return &sh->slots[i];
 }
 
 
 void
 ngx_chat_metrics_join(ngx_chat_metrics_t *metrics, ngx_log_t *log)
 {
-    u_char                  *end;
     ngx_chat_metrics_zone_t *sh = metrics->sh;
+    ngx_chat_metrics_slot_t *slot;
 
     ngx_shmtx_lock(&metrics->shpool->mutex);
 
-    if (sh->name_len == 0) {
-        end = ngx_snprintf(
-            sh->name, sizeof(sh->name), "%*s-%08xD",
-            ngx_min(ngx_cycle->hostname.len, sizeof(sh->name) - 9),
+    if (sh->name[0] == 0) {
+        (void) ngx_snprintf(
+            sh->name, sizeof(sh->name) - 1, "%*s-%08xD",
+            ngx_min(ngx_cycle->hostname.len, sizeof(sh->name) - 10),
             ngx_cycle->hostname.data, (uint32_t) ngx_random());
-        sh->name_len = (size_t) (end - sh->name);
     }
 
-    metrics->number = take_slot(metrics);
-    metrics->slot =
-        metrics->number == -1 ? &nowhere : &sh->slots[metrics->number];
+    slot = take_slot(sh);
 
-    /* what was current of the last worker in this slot */
-    ngx_memzero((u_char *) &metrics->slot->metrics + NGX_CHAT_METRICS_NOW,
-                sizeof(chat_metrics_t) - NGX_CHAT_METRICS_NOW);
-    ngx_memzero(metrics->slot->batches, sizeof(metrics->slot->batches));
-    metrics->slot->metrics.workers = 1;
-
-    if (metrics->number != -1) {
-        sh->pids[metrics->number] = ngx_pid;
-    }
-
-    ngx_shmtx_unlock(&metrics->shpool->mutex);
-
-    if (metrics->number == -1) {
+    if (slot == NULL) {
+        slot = &nowhere;
         ngx_log_error(NGX_LOG_WARN, log, 0,
                       "chat: more than %d workers, this one is not counted",
                       NGX_CHAT_METRICS_SLOTS);
     }
+
+    /* what was current of the last worker in this slot */
+    ngx_memzero(&slot->metrics.now, sizeof(slot->metrics.now));
+    ngx_memzero(slot->batches, sizeof(slot->batches));
+    slot->metrics.now.workers = 1;
+    slot->pid = ngx_pid;
+    metrics->slot = slot;
+    ngx_shmtx_unlock(&metrics->shpool->mutex);
 }
 
 
 void
 ngx_chat_metrics_leave(ngx_chat_metrics_t *metrics)
 {
-    if (metrics->slot != NULL && metrics->number != -1) {
-        metrics->sh->pids[metrics->number] = 0;
+    if (metrics->slot != NULL) {
+        metrics->slot->pid = 0;
     }
 }
 
@@ -211,37 +196,11 @@ ngx_chat_metrics_clock(void)
 }
 
 
-void
-ngx_chat_metrics_count(ngx_chat_worker_t *worker, chat_count_e what,
-                       uint64_t n)
+/* The number of a new entry, in the order of the node. */
+static uint64_t
+next_number(ngx_chat_ctx_t *ctx)
 {
-    worker->metrics->slot->metrics.counts[what] += n;
-}
-
-
-void
-ngx_chat_metrics_break(ngx_chat_worker_t *worker, const char *reason)
-{
-    worker->metrics->slot->metrics.breaks[chat_metrics_break(reason)]++;
-}
-
-
-void
-ngx_chat_metrics_record(ngx_chat_worker_t *worker, ngx_int_t streams,
-                        ngx_int_t bytes, ngx_int_t followers)
-{
-    chat_metrics_t *m = &worker->metrics->slot->metrics;
-
-    m->streams += (uint64_t) streams;
-    m->bytes += (uint64_t) bytes;
-    m->followers += (uint64_t) followers;
-}
-
-
-static size_t
-dialect_of(ngx_chat_ctx_t *ctx)
-{
-    return chat_metrics_dialect(ctx->dialect ? ctx->dialect->name : NULL);
+    return ngx_atomic_fetch_add(&ctx->worker->metrics->sh->serial, 1) + 1;
 }
 
 
@@ -254,10 +213,10 @@ init_event(ngx_chat_ctx_t *ctx, ngx_uint_t what, chat_log_event_t *event)
     const chat_question_member_t *member = q->members;
 
     ngx_memzero(event, sizeof(*event));
-    event->n = ngx_atomic_fetch_add(&ctx->worker->metrics->sh->serial, 1) + 1;
+    event->n = next_number(ctx);
     event->time = ngx_chat_now();
     event->what = (unsigned char) what;
-    event->dialect = (unsigned char) dialect_of(ctx);
+    event->dialect = (unsigned char) chat_metrics_dialect(ctx->dialect);
     event->pid = (uint32_t) ngx_pid;
     event->connection = ctx->request->connection->number;
     event->attempt = ctx->attempt.k ? ctx->attempt.k : ctx->barrier.decision.k;
@@ -298,15 +257,14 @@ is_quiet(ngx_uint_t what)
 static void
 add_event(ngx_chat_ctx_t *ctx, const chat_log_event_t *event)
 {
-    ngx_chat_metrics_slot_t  *slot = ctx->worker->metrics->slot;
-    ngx_chat_metrics_event_t *entry;
+    ngx_chat_metrics_slot_t *slot = ctx->worker->metrics->slot;
 
-    entry = &slot->timeline[slot->ntimed++ % CHAT_STATUS_TIMELINE];
-    write_entry(&entry->seq, &entry->event, event, sizeof(*event));
+    write_entry(&slot->timeline[slot->ntimed++ % CHAT_STATUS_TIMELINE], event,
+                sizeof(*event));
 
     if (!is_quiet(event->what)) {
-        entry = &slot->events[slot->nevents++ % CHAT_STATUS_EVENTS];
-        write_entry(&entry->seq, &entry->event, event, sizeof(*event));
+        write_entry(&slot->events[slot->nevents++ % CHAT_STATUS_EVENTS], event,
+                    sizeof(*event));
     }
 }
 
@@ -373,7 +331,7 @@ count_holds(ngx_chat_worker_t *worker)
     ngx_chat_ctx_t          *oldest;
     ngx_chat_metrics_slot_t *slot = worker->metrics->slot;
 
-    slot->metrics.holds = worker->held;
+    slot->metrics.now.holds = worker->held;
 
     if (worker->held != 0) {
         oldest = ngx_queue_data(ngx_queue_head(&worker->holds), ngx_chat_ctx_t,
@@ -402,7 +360,7 @@ void
 ngx_chat_metrics_unheld(ngx_chat_ctx_t *ctx)
 {
     count_holds(ctx->worker);
-    chat_metrics_time(&ctx->worker->metrics->slot->metrics, CHAT_TIMING_HOLD,
+    chat_metrics_time(ngx_chat_metrics_of(ctx->worker), CHAT_TIMING_HOLD,
                       (uint64_t) ctx->wait.total * 1000);
 }
 
@@ -413,7 +371,7 @@ ngx_chat_metrics_asked(ngx_chat_ctx_t *ctx)
     uint64_t now = ngx_chat_metrics_clock();
 
     ctx->barrier.asking += now - ctx->barrier.asked;
-    chat_metrics_time(&ctx->worker->metrics->slot->metrics, CHAT_TIMING_STORE,
+    chat_metrics_time(ngx_chat_metrics_of(ctx->worker), CHAT_TIMING_STORE,
                       now - ctx->barrier.asked);
 }
 
@@ -421,7 +379,7 @@ ngx_chat_metrics_asked(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_metrics_merged(ngx_chat_ctx_t *ctx, size_t n)
 {
-    ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_MERGED, n);
+    ngx_chat_metrics_of(ctx->worker)->counts[CHAT_COUNT_MERGED] += n;
     put_event(ctx, CHAT_WHAT_MERGED, n == 1 ? "1 result" : "%uz results", n);
 }
 
@@ -429,7 +387,7 @@ ngx_chat_metrics_merged(ngx_chat_ctx_t *ctx, size_t n)
 void
 ngx_chat_metrics_request(ngx_chat_ctx_t *ctx)
 {
-    chat_metrics_t        *m = &ctx->worker->metrics->slot->metrics;
+    chat_metrics_t        *m = ngx_chat_metrics_of(ctx->worker);
     chat_request_verdict_e verdict = chat_reasons[ctx->reason].verdict;
 
     if (ctx->counted) {
@@ -437,7 +395,7 @@ ngx_chat_metrics_request(ngx_chat_ctx_t *ctx)
     }
 
     ctx->counted = 1;
-    m->requests[dialect_of(ctx)][verdict]++;
+    m->requests[chat_metrics_dialect(ctx->dialect)][verdict]++;
     m->reasons[ctx->reason]++;
     m->counts[CHAT_COUNT_DRY_RUNS] += ctx->conf->dry_run;
 
@@ -456,7 +414,8 @@ void
 ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
 {
     const char                *reason = ctx->response.upstream_reason;
-    chat_metrics_t            *m = &ctx->worker->metrics->slot->metrics;
+    chat_break_e               how;
+    chat_metrics_t            *m = ngx_chat_metrics_of(ctx->worker);
     const chat_stream_info_t  *info;
     const chat_replay_count_t *count;
 
@@ -479,7 +438,7 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
         return;
     }
 
-    m->turns[dialect_of(ctx)][end - 1]++;
+    m->turns[chat_metrics_dialect(ctx->dialect)][end - 1]++;
 
     if (ctx->attempt.k != 0) {
         put_event(ctx, CHAT_WHAT_ENDED, "%s", chat_end_name(end));
@@ -487,9 +446,9 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
 
     if (end == CHAT_END_INTERRUPTED && (ctx->follow == NULL || reason != NULL))
     {
-        ngx_chat_metrics_break(ctx->worker, reason);
-        put_event(ctx, CHAT_WHAT_INTERRUPTED, "%s",
-                  chat_break_names[chat_metrics_break(reason)]);
+        how = chat_metrics_break(reason);
+        m->breaks[how]++;
+        put_event(ctx, CHAT_WHAT_INTERRUPTED, "%s", chat_break_names[how]);
     }
 }
 
@@ -516,7 +475,7 @@ ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx)
     }
 
     if (ctx->wait.found != 0) {
-        chat_metrics_time(&ctx->worker->metrics->slot->metrics,
+        chat_metrics_time(ngx_chat_metrics_of(ctx->worker),
                           CHAT_TIMING_RELEASE,
                           ngx_chat_metrics_clock() - ctx->wait.found);
     }
@@ -526,44 +485,10 @@ ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx)
 }
 
 
-/* The entry of the request's batch, perhaps a free one; or NULL. */
-static ngx_chat_metrics_batch_t *
-find_entry(ngx_chat_ctx_t *ctx)
-{
-    ngx_int_t                 i;
-    const u_char             *name = ctx->barrier.q.key.name.bytes;
-    ngx_chat_metrics_batch_t *room = NULL, *entry;
-
-    entry = ctx->worker->metrics->slot->batches;
-
-    if (ctx->wait.shown != 0) {
-        return &entry[ctx->wait.shown - 1];
-    }
-
-    for (i = 0; i < CHAT_STATUS_BATCHES; i++, entry++) {
-        if (entry->batch.held == 0) {
-            room = room ? room : entry;
-        } else if (ngx_memcmp(entry->batch.name, name,
-                              sizeof(entry->batch.name))
-                   == 0) {
-            return entry;
-        }
-    }
-
-    return room;
-}
-
-
-/* Adds a member of the batch. */
+/* What the store says of a member. */
 static void
-put_member(chat_status_batch_t *held, const chat_member_t *member)
+put_member(chat_held_member_t *out, const chat_member_t *member)
 {
-    chat_held_member_t *out = &held->members[held->nmembers];
-
-    if (held->nmembers++ >= CHAT_STATUS_MEMBERS) {
-        return;
-    }
-
     chat_short(&out->id, member->id);
     out->approval = member->kind == CHAT_KIND_APPROVAL;
     out->state = chat_outcome_is_final(member->outcome) ? CHAT_MEMBER_RESULT
@@ -576,25 +501,27 @@ put_member(chat_status_batch_t *held, const chat_member_t *member)
 void
 ngx_chat_metrics_list(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
-    size_t                    i;
-    chat_status_batch_t       held;
-    const char               *dialect = ctx->dialect->name;
-    ngx_chat_metrics_batch_t *entry = find_entry(ctx);
-
-    if (entry == NULL) {
-        return;
-    }
-
-    held = entry->batch;
+    size_t               i;
+    const chat_member_t *member = batch->members;
+    chat_status_batch_t  held, *table = ctx->worker->metrics->slot->batches;
 
     if (ctx->wait.shown == 0) {
-        ctx->wait.shown = entry - ctx->worker->metrics->slot->batches + 1;
-        ngx_memcpy(held.name, ctx->barrier.q.key.name.bytes,
-                   sizeof(held.name));
-        held.held++;
+        for (i = 0; i < CHAT_STATUS_BATCHES && table[i].n != 0; i++) {
+            /* void */
+        }
+
+        if (i == CHAT_STATUS_BATCHES) {
+            return;
+        }
+
+        ctx->wait.shown = i + 1;
     }
 
-    held.dialect = (unsigned char) chat_metrics_dialect(dialect);
+    ngx_memzero(&held, sizeof(held));
+    held.n = next_number(ctx);
+    ngx_memcpy(held.name, ctx->barrier.q.key.name.bytes, sizeof(held.name));
+    held.held = 1;
+    held.dialect = (unsigned char) chat_metrics_dialect(ctx->dialect);
     chat_short(&held.conversation, ctx->scope.conversation);
     held.state =
         ctx->barrier.decision.verdict == CHAT_GATE_WAIT   ? CHAT_HELD_STREAMING
@@ -603,32 +530,27 @@ ngx_chat_metrics_list(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     held.missing = (uint32_t) ctx->barrier.decision.missing;
     held.attempt = batch->last.k;
     held.since = batch->since;
-    held.looked = ngx_chat_now();
-    held.nmembers = 0;
 
-    for (i = 0; i < batch->nmembers; i++) {
-        if (batch->members[i].is_call
-            && batch->members[i].kind != CHAT_KIND_PROVIDER) {
-            put_member(&held, &batch->members[i]);
+    for (i = 0; i < batch->nmembers; i++, member++) {
+        if (!member->is_call || member->kind == CHAT_KIND_PROVIDER) {
+            continue;
+        }
+
+        if (held.nmembers++ < CHAT_STATUS_MEMBERS) {
+            put_member(&held.members[held.nmembers - 1], member);
         }
     }
 
-    write_entry(&entry->seq, &entry->batch, &held, sizeof(held));
+    write_entry(&table[ctx->wait.shown - 1], &held, sizeof(held));
 }
 
 
 void
 ngx_chat_metrics_unlist(ngx_chat_ctx_t *ctx)
 {
-    chat_status_batch_t       held;
-    ngx_chat_metrics_batch_t *entry;
-
     if (ctx->wait.shown != 0) {
-        entry = &ctx->worker->metrics->slot->batches[ctx->wait.shown - 1];
+        ctx->worker->metrics->slot->batches[ctx->wait.shown - 1].n = 0;
         ctx->wait.shown = 0;
-        held = entry->batch;
-        held.held--;
-        write_entry(&entry->seq, &entry->batch, &held, sizeof(held));
     }
 }
 
@@ -646,7 +568,7 @@ ngx_chat_metrics_relist(ngx_chat_worker_t *worker,
     }
 
     for (i = 0; i < CHAT_STATUS_BATCHES; i++) {
-        room += worker->metrics->slot->batches[i].batch.held == 0;
+        room += worker->metrics->slot->batches[i].n == 0;
     }
 
     for (q = ngx_queue_head(&worker->holds);
@@ -663,238 +585,166 @@ ngx_chat_metrics_relist(ngx_chat_worker_t *worker,
 }
 
 
+void
+ngx_chat_metrics_read(ngx_chat_metrics_t *metrics, chat_status_t *status)
+{
+    ngx_uint_t                     i, running;
+    ngx_msec_int_t                 age;
+    const ngx_chat_metrics_slot_t *slot = metrics->sh->slots;
+
+    for (i = 0; i < metrics->sh->used; i++, slot++) {
+        running = is_running(slot);
+        chat_metrics_add(&status->metrics, &slot->metrics, (int) running);
+
+        if (running && slot->metrics.now.holds != 0) {
+            age = (ngx_msec_int_t) (ngx_current_msec - slot->oldest);
+            status->oldest =
+                ngx_max(status->oldest, (uint64_t) ngx_max(age, 0));
+        }
+    }
+}
+
+
+/*
+ * Copies the entries that are used of a table, at this offset of all slots or
+ * of those of running workers, and sets *n. NULL: no memory.
+ */
+static void *
+read_table(ngx_chat_metrics_t *metrics, ngx_pool_t *pool, size_t table,
+           size_t most, size_t size, ngx_uint_t all, size_t *n)
+{
+    size_t                         i, k;
+    u_char                        *out, *p;
+    ngx_uint_t                     used = metrics->sh->used; /* it may grow */
+    const ngx_chat_metrics_slot_t *slot = metrics->sh->slots;
+
+    out = p = ngx_palloc(pool, used * most * size);
+
+    for (i = 0; out != NULL && i < used; i++, slot++) {
+        if (!all && !is_running(slot)) {
+            continue;
+        }
+
+        for (k = 0; k < most; k++) {
+            p += copy_entry((const u_char *) slot + table + k * size, p, size)
+                 * size;
+        }
+    }
+
+    *n = (size_t) (p - out) / size;
+    return out;
+}
+
+
+static int
+compare_numbers(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+
 static int
 compare_events(const void *a, const void *b)
 {
     const chat_log_event_t *one = a, *two = b;
 
-    return one->n < two->n ? -1 : one->n > two->n;
+    return compare_numbers(one->n, two->n);
 }
 
 
+/* The oldest batch first; of a batch, whose age is a fact, the newest entry
+ * last. */
 static int
-compare_names(const void *a, const void *b)
+compare_batches(const void *a, const void *b)
 {
     const chat_status_batch_t *one = a, *two = b;
+    int                        rc = compare_numbers(one->since, two->since);
 
-    return ngx_memcmp(one->name, two->name, sizeof(one->name));
-}
-
-
-static int
-compare_since(const void *a, const void *b)
-{
-    const chat_status_batch_t *one = a, *two = b;
-
-    return one->since < two->since ? -1 : one->since > two->since;
-}
-
-
-/* Adds up the counts of a slot. */
-static void
-add_slot(const ngx_chat_metrics_slot_t *slot, ngx_uint_t running,
-         chat_status_t *status)
-{
-    ngx_msec_int_t age;
-    chat_metrics_t one = slot->metrics;
-
-    if (!running) {
-        ngx_memzero((u_char *) &one + NGX_CHAT_METRICS_NOW,
-                    sizeof(one) - NGX_CHAT_METRICS_NOW);
-    }
-
-    chat_metrics_add(&status->metrics, &one);
-
-    if (one.holds != 0) {
-        age = (ngx_msec_int_t) (ngx_current_msec - slot->oldest);
-        status->oldest = ngx_max(status->oldest, (uint64_t) ngx_max(age, 0));
-    }
+    rc = rc ? rc : ngx_memcmp(one->name, two->name, sizeof(one->name));
+    return rc ? rc : compare_numbers(one->n, two->n);
 }
 
 
 static ngx_uint_t
-is_wanted(const chat_log_event_t          *event,
-          const ngx_chat_metrics_wanted_t *wanted)
+is_like(const chat_log_event_t *event, const chat_log_event_t *like)
 {
-    return wanted == NULL ? 1
-           : wanted->by_batch
+    return like == NULL ? 1
+           : like->has_batch
                ? event->has_batch
-                     && ngx_memcmp(event->batch, wanted->batch,
-                                   sizeof(event->batch))
+                     && ngx_memcmp(event->batch, like->batch,
+                                   sizeof(like->batch))
                             == 0
-               : event->hash == wanted->hash
-                     && ngx_memcmp(&event->conversation, &wanted->conversation,
-                                   sizeof(chat_short_t))
+               : event->hash == like->hash
+                     && ngx_memcmp(&event->conversation, &like->conversation,
+                                   sizeof(like->conversation))
                             == 0;
 }
 
 
-/* Copies the events of a slot's table that are wanted (NULL: all). */
-static void
-copy_events(const ngx_chat_metrics_event_t *table, size_t n,
-            const ngx_chat_metrics_wanted_t *wanted, chat_status_t *status)
-{
-    ngx_chat_metrics_event_t entry;
-
-    for (; n > 0; n--, table++) {
-        if (table->event.n != 0
-            && copy_entry(&table->seq, table, &entry, sizeof(entry))
-            && is_wanted(&entry.event, wanted))
-        {
-            status->events[status->nevents++] = entry.event;
-        }
-    }
-}
-
-
-/* Sorts the events, and leaves the newest ones. */
-static void
-sort_events(chat_status_t *status, size_t most)
-{
-    ngx_qsort(status->events, status->nevents, sizeof(chat_log_event_t),
-              compare_events);
-
-    if (status->nevents > most) {
-        status->events += status->nevents - most;
-        status->nevents = most;
-    }
-}
-
-
-/* Copies the batches of a slot. */
-static void
-copy_batches(const ngx_chat_metrics_slot_t *slot, chat_status_t *status)
-{
-    ngx_uint_t               i;
-    ngx_chat_metrics_batch_t batch;
-
-    for (i = 0; i < CHAT_STATUS_BATCHES; i++) {
-        if (slot->batches[i].batch.held != 0
-            && copy_entry(&slot->batches[i].seq, &slot->batches[i], &batch,
-                          sizeof(batch))
-            && batch.batch.held != 0)
-        {
-            status->batches[status->nbatches++] = batch.batch;
-        }
-    }
-}
-
-
-/* Makes one entry of those that several workers have of a batch. */
-static void
-merge_batches(chat_status_t *status)
-{
-    size_t               i, n = 0;
-    uint32_t             held;
-    chat_status_batch_t *one, *batch = status->batches;
-
-    ngx_qsort(batch, status->nbatches, sizeof(chat_status_batch_t),
-              compare_names);
-
-    for (i = 0; i < status->nbatches; i++) {
-        one = &status->batches[i];
-
-        if (n == 0 || compare_names(batch, one) != 0) {
-            batch = &status->batches[n++];
-            *batch = *one;
-            continue;
-        }
-
-        held = batch->held + one->held;
-        if (one->looked > batch->looked) {
-            *batch = *one;
-        }
-        batch->held = held;
-    }
-
-    status->nbatches = n;
-    ngx_qsort(status->batches, n, sizeof(chat_status_batch_t), compare_since);
-}
-
-
-uint64_t
-ngx_chat_metrics_holds(ngx_chat_metrics_t *metrics)
-{
-    uint64_t   holds = 0;
-    ngx_uint_t i;
-
-    for (i = 0; i < metrics->sh->used; i++) {
-        holds +=
-            is_running(metrics, i) ? metrics->sh->slots[i].metrics.holds : 0;
-    }
-
-    return holds;
-}
-
-
 ngx_int_t
-ngx_chat_metrics_timeline(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
-                          const ngx_chat_metrics_wanted_t *wanted,
-                          chat_status_t                   *status)
+ngx_chat_metrics_events(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
+                        const chat_log_event_t *like, chat_status_t *status)
 {
-    size_t     i;
-    ngx_uint_t used = metrics->sh->used; /* it may increase */
+    size_t            i, n, more, most = CHAT_STATUS_EVENTS;
+    size_t            table = offsetof(ngx_chat_metrics_slot_t, events);
+    chat_log_event_t *events;
 
-    status->events = ngx_palloc(pool, used * CHAT_STATUS_TIMELINE
-                                          * sizeof(chat_log_event_t));
-    if (status->events == NULL) {
+    if (like != NULL) {
+        most = CHAT_STATUS_TIMELINE;
+        table = offsetof(ngx_chat_metrics_slot_t, timeline);
+    }
+
+    events = read_table(metrics, pool, table, most, sizeof(*events), 1, &n);
+    if (events == NULL) {
         return NGX_ERROR;
     }
 
-    for (i = 0; i < used; i++) {
-        copy_events(metrics->sh->slots[i].timeline, CHAT_STATUS_TIMELINE,
-                    wanted, status);
+    for (i = 0; i < n; i++) {
+        if (is_like(&events[i], like)) {
+            events[status->nevents++] = events[i];
+        }
     }
 
-    sort_events(status, CHAT_STATUS_TIMELINE);
+    ngx_qsort(events, status->nevents, sizeof(*events), compare_events);
+    more = status->nevents - ngx_min(status->nevents, most);
+    status->events = events + more;
+    status->nevents -= more;
     return NGX_OK;
 }
 
 
 ngx_int_t
-ngx_chat_metrics_read(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
-                      ngx_uint_t tables, chat_status_t *status)
+ngx_chat_metrics_batches(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
+                         chat_status_t *status)
 {
-    size_t                         i;
-    ngx_uint_t                     running, used = metrics->sh->used;
-    const ngx_chat_metrics_slot_t *slot = metrics->sh->slots;
+    size_t               i, n, more;
+    chat_status_batch_t *batches, *one = NULL;
 
-    if (tables) {
-        status->batches = ngx_palloc(pool, used * CHAT_STATUS_BATCHES
-                                               * sizeof(chat_status_batch_t));
-        status->events = ngx_palloc(pool, used * CHAT_STATUS_EVENTS
-                                              * sizeof(chat_log_event_t));
-        if (status->batches == NULL || status->events == NULL) {
-            return NGX_ERROR;
+    batches =
+        read_table(metrics, pool, offsetof(ngx_chat_metrics_slot_t, batches),
+                   CHAT_STATUS_BATCHES, sizeof(*batches), 0, &n);
+    if (batches == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_qsort(batches, n, sizeof(*batches), compare_batches);
+
+    for (i = 0; i < n; i++) {
+        if (one != NULL
+            && ngx_memcmp(one->name, batches[i].name, sizeof(one->name)) == 0)
+        {
+            batches[i].held += one->held;
+        } else {
+            one = &batches[status->nbatches++];
         }
+
+        *one = batches[i];
     }
 
-    for (i = 0; i < used; i++, slot++) {
-        running = is_running(metrics, i);
-        add_slot(slot, running, status);
-
-        if (tables) {
-            copy_events(slot->events, CHAT_STATUS_EVENTS, NULL, status);
-        }
-
-        if (tables && running) {
-            copy_batches(slot, status);
-        }
-    }
-
-    if (!tables) {
-        return NGX_OK;
-    }
-
-    sort_events(status, CHAT_STATUS_EVENTS);
-    merge_batches(status);
-
-    if (status->nbatches > CHAT_STATUS_BATCHES) {
-        status->batches += status->nbatches - CHAT_STATUS_BATCHES;
-        status->nbatches = CHAT_STATUS_BATCHES;
-    }
-
-    status->more = status->metrics.holds;
+    more = status->nbatches - ngx_min(status->nbatches, CHAT_STATUS_BATCHES);
+    status->batches = batches + more;
+    status->nbatches -= more;
+    status->more = status->metrics.now.holds;
 
     for (i = 0; i < status->nbatches; i++) {
         status->more -= ngx_min(status->more, status->batches[i].held);

@@ -20,34 +20,22 @@
 
 #define NGX_CHAT_METRICS_SLOTS 128 /* workers, old generations included */
 
-/* While seq is odd, the worker writes the entry. */
-typedef struct {
-    ngx_atomic_uint_t   seq;
-    chat_status_batch_t batch; /* held 0: the entry is free */
-} ngx_chat_metrics_batch_t;
-
-typedef struct {
-    ngx_atomic_uint_t seq;
-    chat_log_event_t  event; /* n 0: none yet */
-} ngx_chat_metrics_event_t;
-
 /* The slot of a worker. */
 typedef struct ngx_chat_metrics_slot_s {
-    chat_metrics_t           metrics;
-    ngx_msec_t               oldest;  /* when the oldest hold began */
-    ngx_uint_t               nevents; /* since the slot was first taken */
-    ngx_uint_t               ntimed;
-    ngx_chat_metrics_event_t events[CHAT_STATUS_EVENTS];
-    ngx_chat_metrics_event_t timeline[CHAT_STATUS_TIMELINE];
-    ngx_chat_metrics_batch_t batches[CHAT_STATUS_BATCHES];
+    ngx_pid_t           pid; /* 0: free */
+    chat_metrics_t      metrics;
+    ngx_msec_t          oldest;  /* when the oldest hold began */
+    ngx_uint_t          nevents; /* since the slot was first taken */
+    ngx_uint_t          ntimed;
+    chat_log_event_t    events[CHAT_STATUS_EVENTS];
+    chat_log_event_t    timeline[CHAT_STATUS_TIMELINE];
+    chat_status_batch_t batches[CHAT_STATUS_BATCHES]; /* of a request each */
 } ngx_chat_metrics_slot_t;
 
 typedef struct ngx_chat_metrics_zone_s {
-    ngx_pid_t               pids[NGX_CHAT_METRICS_SLOTS]; /* 0: free */
-    ngx_uint_t              used;   /* slots that were ever taken */
-    ngx_atomic_t            serial; /* of events */
-    size_t                  name_len;
-    u_char                  name[CHAT_STATUS_NODE]; /* of this node */
+    ngx_uint_t   used;                   /* slots that were ever taken */
+    ngx_atomic_t serial;                 /* of entries */
+    u_char       name[CHAT_STATUS_NODE]; /* of this node; C string */
     ngx_chat_metrics_slot_t slots[NGX_CHAT_METRICS_SLOTS];
 } ngx_chat_metrics_zone_t;
 
@@ -55,9 +43,16 @@ typedef struct ngx_chat_metrics_zone_s {
 typedef struct ngx_chat_metrics_s {
     ngx_slab_pool_t         *shpool;
     ngx_chat_metrics_zone_t *sh;
-    ngx_int_t                number; /* of its slot; -1: it has none */
-    ngx_chat_metrics_slot_t *slot;   /* never NULL in a worker */
+    ngx_chat_metrics_slot_t *slot; /* never NULL in a worker */
 } ngx_chat_metrics_t;
+
+/* The counts of this worker. */
+static inline chat_metrics_t *
+ngx_chat_metrics_of(const ngx_chat_worker_t *worker)
+{
+    return &worker->metrics->slot->metrics;
+}
+
 
 /* In the configuration; NULL: no memory. */
 ngx_chat_metrics_t *ngx_chat_metrics_create(ngx_conf_t *cf, void *tag);
@@ -68,19 +63,6 @@ void ngx_chat_metrics_leave(ngx_chat_metrics_t *metrics);
 
 /* Microseconds of a clock that only goes forward. */
 uint64_t ngx_chat_metrics_clock(void);
-
-void ngx_chat_metrics_count(ngx_chat_worker_t *worker, chat_count_e what,
-                            uint64_t n);
-
-/* Counts an interrupted answer; reason: as for chat_metrics_break(). */
-void ngx_chat_metrics_break(ngx_chat_worker_t *worker, const char *reason);
-
-/*
- * Adds to the numbers of recorded streams, of their bytes, and of requests
- * that follow one; subtracts if negative.
- */
-void ngx_chat_metrics_record(ngx_chat_worker_t *worker, ngx_int_t streams,
-                             ngx_int_t bytes, ngx_int_t followers);
 
 /* The request is over: counts it, by its dialect and verdict. */
 void ngx_chat_metrics_request(ngx_chat_ctx_t *ctx);
@@ -108,7 +90,7 @@ void ngx_chat_metrics_merged(ngx_chat_ctx_t *ctx, size_t n);
 void ngx_chat_metrics_held(ngx_chat_ctx_t *ctx);
 void ngx_chat_metrics_unheld(ngx_chat_ctx_t *ctx);
 
-/* The request waits for this batch: gives it an entry if one is free. */
+/* The request waits for this batch: shows it if an entry is free. */
 void ngx_chat_metrics_list(ngx_chat_ctx_t *ctx, const chat_batch_t *batch);
 
 /* The request no longer waits, or never did. */
@@ -121,32 +103,21 @@ void ngx_chat_metrics_unlist(ngx_chat_ctx_t *ctx);
 void ngx_chat_metrics_relist(ngx_chat_worker_t *worker,
                              void (*look)(ngx_chat_ctx_t *ctx));
 
-/*
- * Adds the counts of the node's workers to the zeroed status; tables: and the
- * newest CHAT_STATUS_BATCHES batches and CHAT_STATUS_EVENTS events, in memory
- * of the pool. NGX_ERROR: no memory.
- */
-ngx_int_t ngx_chat_metrics_read(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
-                                ngx_uint_t tables, chat_status_t *status);
-
-/* The waiting requests of the node. */
-uint64_t ngx_chat_metrics_holds(ngx_chat_metrics_t *metrics);
-
-/* Which events a timeline has: those of a batch, or of a conversation. */
-typedef struct {
-    ngx_uint_t    by_batch;
-    unsigned char batch[8];
-    chat_short_t  conversation;
-    uint32_t      hash;
-} ngx_chat_metrics_wanted_t;
+/* Adds the counts of the node's workers to the zeroed status. */
+void ngx_chat_metrics_read(ngx_chat_metrics_t *metrics, chat_status_t *status);
 
 /*
- * Sets status->events to the newest CHAT_STATUS_TIMELINE of them in this node,
- * in memory of the pool. NGX_ERROR: no memory.
+ * Adds the newest CHAT_STATUS_EVENTS events, in memory of the pool; or the
+ * newest CHAT_STATUS_TIMELINE of the batch or conversation of like, if not
+ * NULL. NGX_ERROR: no memory.
  */
-ngx_int_t ngx_chat_metrics_timeline(ngx_chat_metrics_t              *metrics,
-                                    ngx_pool_t                      *pool,
-                                    const ngx_chat_metrics_wanted_t *wanted,
-                                    chat_status_t                   *status);
+ngx_int_t ngx_chat_metrics_events(ngx_chat_metrics_t     *metrics,
+                                  ngx_pool_t             *pool,
+                                  const chat_log_event_t *like,
+                                  chat_status_t          *status);
+
+/* Adds the newest CHAT_STATUS_BATCHES batches likewise, after the counts. */
+ngx_int_t ngx_chat_metrics_batches(ngx_chat_metrics_t *metrics,
+                                   ngx_pool_t *pool, chat_status_t *status);
 
 #endif /* NGX_CHAT_METRICS_H */

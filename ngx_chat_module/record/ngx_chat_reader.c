@@ -422,7 +422,7 @@ ngx_chat_reader_join(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
     ngx_memzero(&follower->cursor, sizeof(follower->cursor));
     follower->cursor.after = after;
     ngx_queue_insert_tail(&reader->followers, &follower->queue);
-    ngx_chat_metrics_record(reader->worker, 0, 0, 1);
+    ngx_chat_metrics_of(reader->worker)->now.followers++;
     return NGX_OK;
 }
 
@@ -438,7 +438,7 @@ ngx_chat_reader_leave(ngx_chat_follower_t *follower)
 
     follower->reader = NULL;
     ngx_queue_remove(&follower->queue);
-    ngx_chat_metrics_record(reader->worker, 0, 0, -1);
+    ngx_chat_metrics_of(reader->worker)->now.followers--;
     ngx_chat_chunk_free(follower->cursor.at);
     follower->cursor.at = NULL;
     ngx_chat_event_cancel(&follower->event);

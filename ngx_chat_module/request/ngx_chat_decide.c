@@ -104,7 +104,7 @@ ngx_chat_decide_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
     ctx->barrier.full = rc == CHAT_LIMIT;
 
     if (rc == CHAT_LIMIT) {
-        ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_STORE_FULL, 1);
+        ngx_chat_metrics_of(ctx->worker)->counts[CHAT_COUNT_STORE_FULL]++;
 
     } else if (ctx->wait.held
                && ctx->worker->store->state == CHAT_STORE_RECONNECTING)
@@ -342,7 +342,8 @@ first_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
     dropped =
         chat_gate_facts(q, &ctx->body.rq, 0, ctx->conf->max_result, facts);
     if (dropped != 0) {
-        ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_OVERSIZED, dropped);
+        ngx_chat_metrics_of(ctx->worker)->counts[CHAT_COUNT_OVERSIZED] +=
+            dropped;
         ngx_log_error(
             NGX_LOG_WARN, ctx->request->connection->log, 0,
             "chat: %uz results past \"result=\" of \"chat_limits\" are "

@@ -361,7 +361,7 @@ begin_wait(ngx_chat_ctx_t *ctx)
     chat_reason_e limit;
 
     if (ngx_chat_hold_limit(ctx, &limit)) {
-        ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_HOLDS_REFUSED, 1);
+        ngx_chat_metrics_of(ctx->worker)->counts[CHAT_COUNT_HOLDS_REFUSED]++;
 
         if (ctx->barrier.q.complete) {
             go_on(ctx, limit);
@@ -430,7 +430,7 @@ reply(ngx_chat_ctx_t *ctx)
     if (ctx->barrier.decision.verdict == CHAT_GATE_OUTCOME
         && ctx->barrier.decision.lost)
     {
-        ngx_chat_metrics_break(ctx->worker, "producer_lost");
+        ngx_chat_metrics_of(ctx->worker)->breaks[CHAT_BREAK_PRODUCER_LOST]++;
     }
 
     if (ctx->act.reply == CHAT_REPLY_EMPTY

@@ -136,8 +136,8 @@ add_injected(ngx_chat_chain_t *chain)
     ngx_chat_ctx_t *ctx = chain->ctx;
 
     ctx->filter->injected_sent = 1;
-    ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_INJECTED,
-                           ctx->response.ninjected);
+    ngx_chat_metrics_of(ctx->worker)->counts[CHAT_COUNT_INJECTED] +=
+        ctx->response.ninjected;
     add_copy(chain, ctx->response.injected);
 }
 

@@ -558,7 +558,8 @@ reply_turn(ngx_chat_ctx_t *ctx, chat_reply_e reply, chat_reason_e reason)
         return;
     }
 
-    ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_INJECTED, injected.count);
+    ngx_chat_metrics_of(ctx->worker)->counts[CHAT_COUNT_INJECTED] +=
+        injected.count;
     ctx->reason = reason;
     end_answer(ctx, NGX_HTTP_OK, sse, to_buffer(ctx->request, &out));
 }

@@ -110,6 +110,8 @@ ngx_chat_recording_put(ngx_chat_worker_t         *worker,
 static void
 end_writer(ngx_chat_writer_t *writer)
 {
+    chat_metrics_now_t *now = &ngx_chat_metrics_of(writer->worker)->now;
+
     if (writer->ctx != NULL) {
         writer->ctx->writer = NULL;
     }
@@ -125,8 +127,8 @@ end_writer(ngx_chat_writer_t *writer)
     ngx_chat_event_cancel(&writer->silence);
 
     if (writer->position != 0) {
-        ngx_chat_metrics_record(writer->worker, -1,
-                                -(ngx_int_t) writer->written, 0);
+        now->streams--;
+        now->bytes -= writer->written;
     }
 
     chat_buf_free(&writer->head);
@@ -147,14 +149,14 @@ clear(ngx_chat_writer_t *writer)
 static void
 append(ngx_chat_writer_t *writer, chat_str_t entry, int last)
 {
-    chat_store_t *store = writer->store;
+    chat_store_t       *store = writer->store;
+    chat_metrics_now_t *now = &ngx_chat_metrics_of(writer->worker)->now;
 
     store->append(store, &writer->op, &writer->key, writer->position, entry,
                   last, writer->keep, writer->ttl);
 
-    ngx_chat_metrics_record(writer->worker, writer->position == 0,
-                            (ngx_int_t) entry.len, 0);
-
+    now->streams += writer->position == 0;
+    now->bytes += entry.len;
     writer->position++;
     writer->written += entry.len;
     writer->since_keep += entry.len;

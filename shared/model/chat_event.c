@@ -101,13 +101,14 @@ chat_outcome_name(chat_outcome_e outcome)
 }
 
 
+const char *const chat_end_names[] = { "none", "finished", "failed", "aborted",
+                                       "interrupted" };
+
+
 const char *
 chat_end_name(chat_end_e end)
 {
-    static const char *const names[] = { "none", "finished", "failed",
-                                         "aborted", "interrupted" };
-
-    return names[end];
+    return chat_end_names[end];
 }
 
 

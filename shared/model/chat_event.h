@@ -162,7 +162,9 @@ chat_fingerprint_eq(const chat_digest_t *a, const chat_digest_t *b)
 }
 
 
-const char *chat_outcome_name(chat_outcome_e outcome);
+const char              *chat_outcome_name(chat_outcome_e outcome);
+extern const char *const chat_end_names[];
+
 const char *chat_end_name(chat_end_e end);
 
 /* The end with this name; NONE: there is none. */

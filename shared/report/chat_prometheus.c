@@ -26,28 +26,6 @@ static const char *const timing_helps[CHAT_TIMINGS] = {
     "From the last missing result to the release.",
 };
 
-/* Gauges that are one number; the last two only with a zone. */
-static const struct {
-    const char *name;
-    const char *help;
-    size_t      at; /* its offset in chat_status_t */
-} gauges[] = {
-    { "workers", "Running workers, including those shutting down.",
-      offsetof(chat_status_t, metrics.workers) },
-    { "holds", "Waiting requests.", offsetof(chat_status_t, metrics.holds) },
-    { "recordings", "Answers being recorded.",
-      offsetof(chat_status_t, metrics.streams) },
-    { "recording_bytes", "Their recorded bytes so far.",
-      offsetof(chat_status_t, metrics.bytes) },
-    { "recording_followers", "Followers.",
-      offsetof(chat_status_t, metrics.followers) },
-    { "zone_size_bytes", "Size of the shared zone.",
-      offsetof(chat_status_t, zone_size) },
-    { "zone_used_bytes", "Used bytes of the shared zone.",
-      offsetof(chat_status_t, zone_used) },
-};
-
-
 static void
 put_family(chat_buf_t *out, const char *name, const char *type,
            const char *help)
@@ -89,7 +67,7 @@ static void
 put_counters(chat_buf_t *out, const chat_metrics_t *m)
 {
     char   name[40];
-    size_t i, dialects = chat_metrics_dialects();
+    size_t i, dialects = chat_dialect_count();
 
     put_family(out, "requests_total", "counter", "Ended requests by verdict.");
 
@@ -115,7 +93,7 @@ put_counters(chat_buf_t *out, const chat_metrics_t *m)
 
     for (i = 0; i < dialects; i++) {
         put_series(out, "turns_total", chat_metrics_dialect_name(i), "status",
-                   chat_turn_names, m->turns[i], CHAT_METRICS_ENDS);
+                   chat_end_names + 1, m->turns[i], CHAT_METRICS_ENDS);
     }
 
     put_family(out, "interruptions_total", "counter",
@@ -173,15 +151,28 @@ put_info(chat_buf_t *out, const chat_status_t *status)
 void
 chat_status_prometheus(const chat_status_t *status, chat_buf_t *out)
 {
-    size_t                i, n = sizeof(gauges) / sizeof(gauges[0]);
-    const chat_metrics_t *m = &status->metrics;
+    size_t                    i;
+    const chat_metrics_t     *m = &status->metrics;
+    const chat_metrics_now_t *now = &m->now;
 
     put_info(out, status);
     put_counters(out, m);
+    put_single(out, "workers", "gauge",
+               "Running workers, including those shutting down.",
+               now->workers);
+    put_single(out, "holds", "gauge", "Waiting requests.", now->holds);
+    put_single(out, "recordings", "gauge", "Answers being recorded.",
+               now->streams);
+    put_single(out, "recording_bytes", "gauge", "Their recorded bytes so far.",
+               now->bytes);
+    put_single(out, "recording_followers", "gauge", "Followers.",
+               now->followers);
 
-    for (i = 0; i < (status->zone_size != 0 ? n : n - 2); i++) {
-        put_single(out, gauges[i].name, "gauge", gauges[i].help,
-                   *(const uint64_t *) ((const char *) status + gauges[i].at));
+    if (status->zone_size != 0) {
+        put_single(out, "zone_size_bytes", "gauge", "Size of the shared zone.",
+                   status->zone_size);
+        put_single(out, "zone_used_bytes", "gauge",
+                   "Used bytes of the shared zone.", status->zone_used);
     }
 
     put_family(out, "hold_oldest_seconds", "gauge", "Age of the oldest hold.");
@@ -201,5 +192,5 @@ chat_status_prometheus(const chat_status_t *status, chat_buf_t *out)
     put_family(out, "store_workers", "gauge",
                "Workers by the state of their store connection.");
     put_series(out, "store_workers", NULL, "state", chat_store_state_names,
-               m->stores, CHAT_METRICS_STORES);
+               now->stores, CHAT_METRICS_STORES);
 }

@@ -12,13 +12,6 @@
 #include "report/chat_status.h"
 
 
-const char *const chat_turn_names[] = {
-    [CHAT_END_FINISHED - 1] = "finished",
-    [CHAT_END_FAILED - 1] = "failed",
-    [CHAT_END_ABORTED - 1] = "aborted",
-    [CHAT_END_INTERRUPTED - 1] = "interrupted",
-};
-
 const char *const chat_break_names[] = {
     "eof",      "reset",    "timeout",           "stall",         "malformed",
     "upstream", "too_slow", "incomplete_record", "producer_lost",
@@ -65,34 +58,22 @@ static const char *const member_states[] = { "missing", "result", "approval" };
 
 
 size_t
-chat_metrics_dialects(void)
+chat_metrics_dialect(const chat_dialect_t *dialect)
 {
-    size_t n = chat_dialect_count();
+    size_t i, n = chat_dialect_count();
 
-    return n < CHAT_METRICS_DIALECTS ? n : CHAT_METRICS_DIALECTS - 1;
-}
-
-
-size_t
-chat_metrics_dialect(const char *name)
-{
-    size_t i, n = chat_metrics_dialects();
-
-    for (i = 0; i < n && name != NULL; i++) {
-        if (strcmp(chat_dialects[i]->name, name) == 0) {
-            return i;
-        }
+    for (i = 0; i < n && chat_dialects[i] != dialect; i++) { /* void */
     }
 
-    return n;
+    return i;
 }
 
 
 const char *
 chat_metrics_dialect_name(size_t dialect)
 {
-    return dialect < chat_metrics_dialects() ? chat_dialects[dialect]->name
-                                             : "none";
+    return dialect < chat_dialect_count() ? chat_dialects[dialect]->name
+                                          : "none";
 }
 
 
@@ -126,86 +107,61 @@ chat_metrics_time(chat_metrics_t *metrics, chat_timing_e timing, uint64_t us)
 
 
 void
-chat_metrics_add(chat_metrics_t *sum, const chat_metrics_t *one)
+chat_metrics_add(chat_metrics_t *sum, const chat_metrics_t *one, int running)
 {
-    size_t          i;
-    uint64_t       *to = (uint64_t *) sum;
+    size_t    i, n = running ? sizeof(*one) : offsetof(chat_metrics_t, now);
+    uint64_t *to = (uint64_t *) sum;
     const uint64_t *from = (const uint64_t *) one;
 
-    for (i = 0; i < sizeof(chat_metrics_t) / sizeof(uint64_t); i++) {
+    for (i = 0; i < n / sizeof(uint64_t); i++) {
         to[i] += from[i];
     }
-}
-
-
-/* The length of the character at this offset; 0: it is none. */
-static size_t
-character(chat_str_t s, size_t at)
-{
-    return chat_utf8_len(chat_str(s.data + at, s.len - at));
 }
 
 
 void
 chat_short(chat_short_t *out, chat_str_t id)
 {
-    size_t n, at = 0;
+    size_t n = id.len;
 
-    while (at < id.len) {
-        n = character(id, at);
-        n = n ? n : 1;
-
-        if (at + n > CHAT_SHORT) {
-            break;
+    if (n > CHAT_SHORT) {
+        /* back to the first byte of a character, which has at most four */
+        for (n = CHAT_SHORT; n > CHAT_SHORT - 3 && (id.data[n] & 0xc0) == 0x80;
+             n--) {
+            /* void */
         }
-
-        at += n;
     }
 
     memset(out, 0, sizeof(*out));
-    out->len = (unsigned char) at;
-    out->cut = at < id.len;
-    if (at != 0) {
-        memcpy(out->bytes, id.data, at);
-    }
+    out->len = (unsigned char) n;
+    out->cut = n < id.len;
+    (void) chat_str_copy(out->bytes, chat_str(id.data, n));
 }
 
 
 void
 chat_status_put(chat_buf_t *out, chat_str_t s, int cut)
 {
-    size_t     n, at = 0;
-    chat_buf_t text = { NULL, 0, 0, 0 };
+    int    is_valid = chat_utf8_is_valid(s);
+    size_t i, from = out->len;
 
-    while (at < s.len) {
-        n = character(s, at);
-
-        if (n == 0) {
-            chat_buf_puts(&text, "\xef\xbf\xbd");
-            at++;
-            continue;
+    for (i = 0; i < s.len; i++) {
+        if (is_valid || s.data[i] < 0x80) {
+            chat_buf_add(out, chat_str(s.data + i, 1));
+        } else {
+            chat_buf_puts(out, "\xef\xbf\xbd");
         }
-
-        chat_buf_add(&text, chat_str(s.data + at, n));
-        at += n;
     }
 
-    if (cut) {
-        chat_buf_puts(&text, "\xe2\x80\xa6");
-    }
-
-    out->failed |= text.failed;
-    chat_buf_json(out, chat_buf_str(&text));
-    chat_buf_free(&text);
+    chat_buf_puts(out, cut ? "\xe2\x80\xa6" : "");
+    chat_buf_quote(out, from);
 }
 
 
 static void
 put_short(chat_buf_t *out, const chat_short_t *id)
 {
-    size_t len = id->len < CHAT_SHORT ? id->len : CHAT_SHORT;
-
-    chat_status_put(out, chat_str(id->bytes, len), id->cut);
+    chat_status_put(out, chat_str(id->bytes, id->len), id->cut);
 }
 
 
@@ -224,30 +180,63 @@ chat_status_put_seconds(chat_buf_t *out, uint64_t us)
 }
 
 
-unsigned char
+size_t
 chat_status_store(const chat_metrics_t *metrics)
 {
-    return metrics->stores[CHAT_STORE_UNAVAILABLE] != 0
-               ? CHAT_STORE_UNAVAILABLE
-           : metrics->stores[CHAT_STORE_RECONNECTING] != 0
-               ? CHAT_STORE_RECONNECTING
-               : CHAT_STORE_UP;
+    size_t state = CHAT_METRICS_STORES - 1;
+
+    while (state > 0 && metrics->now.stores[state] == 0) {
+        state--;
+    }
+
+    return state;
+}
+
+
+/* Ends an array or object, whose members end with commas. */
+static void
+put_end(chat_buf_t *out, const char *end)
+{
+    if (out->len != 0 && out->data[out->len - 1] == ',') {
+        out->len--;
+    }
+
+    chat_buf_puts(out, end);
 }
 
 
 /* An object of n numbers. */
 static void
-put_numbers(chat_buf_t *out, const char *const *names, const uint64_t *numbers,
-            size_t n)
+put_numbers(chat_buf_t *out, const char *name, const char *const *names,
+            const uint64_t *numbers, size_t n)
 {
     size_t i;
 
+    chat_buf_format(out, "\"%s\":{", name);
+
     for (i = 0; i < n; i++) {
-        chat_buf_format(out, "%s\"%s\":%d", i ? "," : "{", names[i],
-                        numbers[i]);
+        chat_buf_format(out, "\"%s\":%d,", names[i], numbers[i]);
     }
 
-    chat_buf_puts(out, "}");
+    put_end(out, "},");
+}
+
+
+/* An object of such objects, one for each of so many dialects. */
+static void
+put_by_dialect(chat_buf_t *out, const char *name, size_t dialects,
+               const char *const *names, const uint64_t *numbers, size_t n)
+{
+    size_t i;
+
+    chat_buf_format(out, "\"%s\":{", name);
+
+    for (i = 0; i < dialects; i++) {
+        put_numbers(out, chat_metrics_dialect_name(i), names, numbers + i * n,
+                    n);
+    }
+
+    put_end(out, "},");
 }
 
 
@@ -255,111 +244,79 @@ put_numbers(chat_buf_t *out, const char *const *names, const uint64_t *numbers,
 static void
 put_reasons(chat_buf_t *out, const uint64_t *numbers)
 {
-    int                  first;
-    size_t               i;
-    const chat_reason_t *reason;
+    size_t                 i;
+    chat_request_verdict_e verdict = CHAT_VERDICTS;
+
+    chat_buf_puts(out, "\"reasons\":{");
 
     for (i = CHAT_REASON_COUNTED; i < CHAT_REASONS; i++) {
-        reason = &chat_reasons[i];
-        first = i == CHAT_REASON_COUNTED
-                || reason->verdict != chat_reasons[i - 1].verdict;
-
-        if (first) {
-            chat_buf_format(out, "%s\"%s\":{",
-                            i == CHAT_REASON_COUNTED ? "{" : "},",
-                            chat_verdict_names[reason->verdict]);
+        if (chat_reasons[i].verdict != verdict) {
+            put_end(out, i != CHAT_REASON_COUNTED ? "}," : "");
+            verdict = chat_reasons[i].verdict;
+            chat_buf_format(out, "\"%s\":{", chat_verdict_names[verdict]);
         }
 
-        chat_buf_format(out, "%s\"%s\":%d", first ? "" : ",", reason->word,
-                        numbers[i]);
+        chat_buf_format(out, "\"%s\":%d,", chat_reasons[i].word, numbers[i]);
     }
 
-    chat_buf_puts(out, "}}");
-}
-
-
-/* An object of such objects, one for each of so many dialects. */
-static void
-put_by_dialect(chat_buf_t *out, size_t dialects, const char *const *names,
-               const uint64_t *numbers, size_t n)
-{
-    size_t i;
-
-    for (i = 0; i < dialects; i++) {
-        chat_buf_format(out, "%s\"%s\":", i ? "," : "{",
-                        chat_metrics_dialect_name(i));
-        put_numbers(out, names, numbers + i * n, n);
-    }
-
-    chat_buf_puts(out, "}");
-}
-
-
-/* Requests with this verdict, of all dialects. */
-static uint64_t
-verdicts(const chat_metrics_t *m, size_t verdict)
-{
-    size_t   i;
-    uint64_t n = 0;
-
-    for (i = 0; i < CHAT_METRICS_DIALECTS; i++) {
-        n += m->requests[i][verdict];
-    }
-
-    return n;
+    put_end(out, "}");
+    chat_buf_puts(out, "},");
 }
 
 
 static void
 put_counters(chat_buf_t *out, const chat_metrics_t *m)
 {
-    size_t i, dialects = chat_metrics_dialects();
+    size_t   i, dialects = chat_dialect_count();
+    uint64_t released = 0, bypassed = 0;
 
-    chat_buf_puts(out, ",\"counters\":{\"requests\":");
-    put_by_dialect(out, dialects + 1, chat_verdict_names, m->requests[0],
-                   CHAT_VERDICTS);
-    chat_buf_puts(out, ",\"reasons\":");
-    put_reasons(out, m->reasons);
-    chat_buf_puts(out, ",\"turns\":");
-    put_by_dialect(out, dialects, chat_turn_names, m->turns[0],
-                   CHAT_METRICS_ENDS);
-    chat_buf_puts(out, ",\"interruptions\":");
-    put_numbers(out, chat_break_names, m->breaks, CHAT_BREAKS);
-
-    for (i = 0; i < CHAT_COUNTS; i++) {
-        chat_buf_format(out, ",\"%s\":%d", chat_count_names[i], m->counts[i]);
+    for (i = 0; i <= dialects; i++) {
+        released += m->requests[i][CHAT_VERDICT_RELEASED];
+        bypassed += m->requests[i][CHAT_VERDICT_BYPASS];
     }
 
-    chat_buf_format(out, ",\"released\":%d,\"bypassed\":%d}",
-                    verdicts(m, CHAT_VERDICT_RELEASED),
-                    verdicts(m, CHAT_VERDICT_BYPASS));
+    chat_buf_puts(out, "\"counters\":{");
+    put_by_dialect(out, "requests", dialects + 1, chat_verdict_names,
+                   m->requests[0], CHAT_VERDICTS);
+    put_reasons(out, m->reasons);
+    put_by_dialect(out, "turns", dialects, chat_end_names + 1, m->turns[0],
+                   CHAT_METRICS_ENDS);
+    put_numbers(out, "interruptions", chat_break_names, m->breaks,
+                CHAT_BREAKS);
+
+    for (i = 0; i < CHAT_COUNTS; i++) {
+        chat_buf_format(out, "\"%s\":%d,", chat_count_names[i], m->counts[i]);
+    }
+
+    chat_buf_format(out, "\"released\":%d,\"bypassed\":%d},", released,
+                    bypassed);
 }
 
 
 static void
-put_timing(chat_buf_t *out, const chat_timing_t *timing,
+put_timing(chat_buf_t *out, const char *name, const chat_timing_t *timing,
            const uint64_t *bounds)
 {
     size_t   i;
     uint64_t n = 0;
 
-    chat_buf_puts(out, "{\"le\":[");
+    chat_buf_format(out, "\"%s\":{\"le\":[", name);
 
     for (i = 0; i < CHAT_METRICS_BUCKETS; i++) {
-        chat_buf_puts(out, i ? "," : "");
         chat_status_put_seconds(out, bounds[i]);
+        chat_buf_puts(out, ",");
     }
 
-    chat_buf_puts(out, "],\"counts\":[");
+    put_end(out, "],\"counts\":[");
 
     for (i = 0; i < CHAT_METRICS_BUCKETS; i++) {
         n += timing->buckets[i];
-        chat_buf_format(out, "%s%d", i ? "," : "", n);
+        chat_buf_format(out, "%d,", n);
     }
 
-    chat_buf_puts(out, "],\"sum\":");
+    put_end(out, "],\"sum\":");
     chat_status_put_seconds(out, timing->sum);
-    chat_buf_format(out, ",\"count\":%d}",
+    chat_buf_format(out, ",\"count\":%d},",
                     n + timing->buckets[CHAT_METRICS_BUCKETS]);
 }
 
@@ -388,26 +345,23 @@ put_batch(chat_buf_t *out, const chat_status_batch_t *batch, uint64_t now)
 
     for (i = 0; i < n; i++) {
         member = &batch->members[i];
-        chat_buf_puts(out, i ? ",{\"id\":" : "{\"id\":");
+        chat_buf_puts(out, "{\"id\":");
         put_short(out, &member->id);
-        chat_buf_format(out, ",\"kind\":\"%s\",\"state\":\"%s\"}",
+        chat_buf_format(out, ",\"kind\":\"%s\",\"state\":\"%s\"},",
                         member->approval ? "approval" : "client",
                         member_states[member->state % 3]);
     }
 
-    chat_buf_puts(out, "]}");
+    put_end(out, "]},");
 }
 
 
 static void
 put_event(chat_buf_t *out, const chat_log_event_t *event)
 {
-    char        batch[2 * sizeof(event->batch) + 1];
-    uint32_t    i;
-    size_t      len = CHAT_STATUS_DETAIL, what = event->what % CHAT_WHATS;
-    const char *end = memchr(event->detail, 0, len);
-
-    len = end != NULL ? (size_t) (end - event->detail) : len;
+    char     batch[2 * sizeof(event->batch) + 1];
+    uint32_t i;
+    size_t   what = event->what % CHAT_WHATS;
 
     chat_hex(event->batch, event->has_batch ? sizeof(event->batch) : 0, batch);
     chat_buf_format(out,
@@ -427,13 +381,13 @@ put_event(chat_buf_t *out, const chat_log_event_t *event)
                     event->ncarried);
 
     for (i = 0; i < event->ncarried && i < CHAT_STATUS_CARRIED; i++) {
-        chat_buf_puts(out, i ? "," : "");
         put_short(out, &event->carried[i]);
+        chat_buf_puts(out, ",");
     }
 
-    chat_buf_puts(out, "],\"detail\":");
-    chat_status_put(out, chat_str(event->detail, len), 0);
-    chat_buf_puts(out, "}");
+    put_end(out, "],\"detail\":");
+    chat_status_put(out, chat_cstr(event->detail), 0);
+    chat_buf_puts(out, "},");
 }
 
 
@@ -446,18 +400,17 @@ put_events(chat_buf_t *out, const chat_status_t *status)
     chat_buf_puts(out, "\"events\":[");
 
     for (i = 0; i < status->nevents; i++) {
-        chat_buf_puts(out, i ? "," : "");
         put_event(out, &status->events[i]);
     }
 
-    chat_buf_puts(out, "]}\n");
+    put_end(out, "]}\n");
 }
 
 
 static void
 put_head(chat_buf_t *out, const chat_status_t *status)
 {
-    const chat_metrics_t *m = &status->metrics;
+    const chat_metrics_now_t *now = &status->metrics.now;
 
     chat_buf_puts(out, "{\"version\":");
     chat_status_put(out, status->version, 0);
@@ -465,16 +418,17 @@ put_head(chat_buf_t *out, const chat_status_t *status)
     chat_status_put(out, status->nginx, 0);
     chat_buf_format(out, ",\"time\":%d,\"node\":", status->time);
     chat_status_put(out, status->node, 0);
-    chat_buf_format(out,
-                    ",\"workers\":%d,\"store\":{\"type\":\"%s\","
-                    "\"state\":\"%s\",\"zone_size\":%d,\"zone_used\":%d},"
-                    "\"holds\":{\"now\":%d,\"oldest_ms\":%d},"
-                    "\"recordings\":{\"streams\":%d,\"bytes\":%d,"
-                    "\"followers\":%d}",
-                    m->workers, status->store,
-                    chat_store_state_names[chat_status_store(m)],
-                    status->zone_size, status->zone_used, m->holds,
-                    status->oldest, m->streams, m->bytes, m->followers);
+    chat_buf_format(
+        out,
+        ",\"workers\":%d,\"store\":{\"type\":\"%s\","
+        "\"state\":\"%s\",\"zone_size\":%d,\"zone_used\":%d},"
+        "\"holds\":{\"now\":%d,\"oldest_ms\":%d},"
+        "\"recordings\":{\"streams\":%d,\"bytes\":%d,"
+        "\"followers\":%d},",
+        now->workers, status->store,
+        chat_store_state_names[chat_status_store(&status->metrics)],
+        status->zone_size, status->zone_used, now->holds, status->oldest,
+        now->streams, now->bytes, now->followers);
 }
 
 
@@ -486,21 +440,21 @@ chat_status_json(const chat_status_t *status, chat_buf_t *out)
 
     put_head(out, status);
     put_counters(out, m);
+    chat_buf_puts(out, "\"histograms\":{");
 
     for (i = 0; i < CHAT_TIMINGS; i++) {
-        chat_buf_format(out, "%s\"%s\":", i ? "," : ",\"histograms\":{",
-                        chat_timing_names[i]);
-        put_timing(out, &m->timings[i], chat_timing_bounds[i]);
+        put_timing(out, chat_timing_names[i], &m->timings[i],
+                   chat_timing_bounds[i]);
     }
 
-    chat_buf_puts(out, "},\"batches\":[");
+    put_end(out, "},\"batches\":[");
 
     for (i = 0; i < status->nbatches; i++) {
-        chat_buf_puts(out, i ? "," : "");
         put_batch(out, &status->batches[i], status->time);
     }
 
-    chat_buf_format(out, "],\"batches_more\":%d,", status->more);
+    put_end(out, "],");
+    chat_buf_format(out, "\"batches_more\":%d,", status->more);
     put_events(out, status);
 }
 

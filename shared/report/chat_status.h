@@ -11,6 +11,7 @@
 
 #include "bytes/chat_str.h"
 #include "bytes/chat_buf.h"
+#include "dialect/chat_dialect.h"
 #include "policy/chat_reason.h"
 
 /* Counters: each worker has its own, a reader adds those of a node up. */
@@ -59,7 +60,17 @@ typedef struct {
     uint64_t sum;                               /* microseconds */
 } chat_timing_t;
 
-/* Only uint64_t; the members up to timings never decrease. */
+/* The current state of a worker; ends with it. Only uint64_t. */
+typedef struct {
+    uint64_t workers;
+    uint64_t stores[CHAT_METRICS_STORES]; /* workers by chat_store_state_e */
+    uint64_t holds;
+    uint64_t streams; /* recorded ones, and their bytes and readers */
+    uint64_t bytes;
+    uint64_t followers;
+} chat_metrics_now_t;
+
+/* Only uint64_t; all but now never decrease. */
 typedef struct {
     uint64_t      requests[CHAT_METRICS_DIALECTS][CHAT_VERDICTS];
     uint64_t      reasons[CHAT_REASONS];
@@ -68,17 +79,10 @@ typedef struct {
     uint64_t      counts[CHAT_COUNTS];
     chat_timing_t timings[CHAT_TIMINGS];
 
-    /* the current state of a worker; ends with it */
-    uint64_t workers;
-    uint64_t stores[CHAT_METRICS_STORES]; /* workers by chat_store_state_e */
-    uint64_t holds;
-    uint64_t streams; /* recorded ones, and their bytes and readers */
-    uint64_t bytes;
-    uint64_t followers;
+    chat_metrics_now_t now;
 } chat_metrics_t;
 
 /* The names of JSON members and Prometheus labels. */
-extern const char *const chat_turn_names[CHAT_METRICS_ENDS];
 extern const char *const chat_break_names[CHAT_BREAKS];
 extern const char *const chat_count_names[CHAT_COUNTS];
 extern const char *const chat_timing_names[CHAT_TIMINGS];
@@ -88,8 +92,7 @@ extern const char *const chat_store_state_names[CHAT_METRICS_STORES];
 extern const uint64_t chat_timing_bounds[CHAT_TIMINGS][CHAT_METRICS_BUCKETS];
 
 /* A dialect is counted at its index in chat_dialects; past the last: none. */
-size_t      chat_metrics_dialects(void);
-size_t      chat_metrics_dialect(const char *name); /* NULL: none */
+size_t      chat_metrics_dialect(const chat_dialect_t *dialect);
 const char *chat_metrics_dialect_name(size_t dialect);
 
 /* How the answer of this chat_stream_info() reason broke off; NULL: reset. */
@@ -98,8 +101,9 @@ chat_break_e chat_metrics_break(const char *reason);
 void chat_metrics_time(chat_metrics_t *metrics, chat_timing_e timing,
                        uint64_t us);
 
-/* sum += one, member by member. */
-void chat_metrics_add(chat_metrics_t *sum, const chat_metrics_t *one);
+/* sum += one, member by member; of a worker that does not run, without now. */
+void chat_metrics_add(chat_metrics_t *sum, const chat_metrics_t *one,
+                      int running);
 
 
 /* The status of a node. */
@@ -110,7 +114,7 @@ void chat_metrics_add(chat_metrics_t *sum, const chat_metrics_t *one);
 #define CHAT_STATUS_EVENTS 64
 #define CHAT_STATUS_TIMELINE 512 /* events of a worker; those of a timeline */
 #define CHAT_STATUS_CARRIED 4    /* ids of an event */
-#define CHAT_STATUS_NODE 64      /* bytes of a node's name, at most */
+#define CHAT_STATUS_NODE 64      /* bytes of a node's name and 0, at most */
 #define CHAT_STATUS_DETAIL 48    /* bytes, the last one 0 */
 
 /* The beginning of an id. */
@@ -138,8 +142,9 @@ typedef enum {
     CHAT_HELD_STREAMING /* a request of it is upstream */
 } chat_held_state_e;
 
-/* A batch that requests wait for. */
+/* A batch that requests wait for; in the table of a worker, a request. */
 typedef struct {
+    uint64_t           n;       /* of the last write in this node, from 1 */
     unsigned char      name[8]; /* the first bytes */
     unsigned char      dialect; /* as chat_metrics_dialect() */
     unsigned char      state;   /* chat_held_state_e */
@@ -149,7 +154,6 @@ typedef struct {
     uint32_t           attempt;  /* the last one; 0: none */
     uint32_t           nmembers; /* of the batch; the first ones are here */
     uint64_t           since;    /* ms since the epoch; 0: unknown */
-    uint64_t           looked;   /* ms since the epoch, of the last read */
     chat_held_member_t members[CHAT_STATUS_MEMBERS];
 } chat_status_batch_t;
 
@@ -213,7 +217,7 @@ void chat_status_prometheus(const chat_status_t *status, chat_buf_t *out);
 /* For both formats. */
 
 /* The worst store state of the workers. */
-unsigned char chat_status_store(const chat_metrics_t *metrics);
+size_t chat_status_store(const chat_metrics_t *metrics);
 
 /*
  * Appends s as a JSON string: U+FFFD for bytes that are no character, and with

@@ -59,7 +59,7 @@ fuzz_write(const chat_metrics_t *metrics, chat_str_t id)
     batch.nmembers = (uint32_t) id.len;
     batch.state = batch.dialect = event.what = event.dialect =
         id.len ? id.data[0] : 0;
-    memset(event.detail, id.len ? id.data[0] : 0, sizeof(event.detail));
+    memset(event.detail, id.len ? id.data[0] : 0, sizeof(event.detail) - 1);
 
     chat_status_json(&status, &out);
     NEED(chat_json_parse(&doc, arena, chat_buf_str(&out)) == CHAT_OK);

@@ -39,7 +39,7 @@ sample(void)
         numbers[i] = i + 1;
     }
 
-    assert_int_equal(chat_metrics_dialects(), chat_dialect_count());
+    assert_true(chat_dialect_count() < CHAT_METRICS_DIALECTS);
     return status;
 }
 
@@ -84,7 +84,7 @@ each_counter_is_under_its_name(void **state)
     turns = chat_json_get(&doc, counters, "turns");
     breaks = chat_json_get(&doc, counters, "interruptions");
 
-    for (i = 0; i <= chat_metrics_dialects(); i++) {
+    for (i = 0; i <= chat_dialect_count(); i++) {
         one = chat_json_get(&doc, requests, chat_metrics_dialect_name(i));
 
         for (k = 0; k < CHAT_VERDICTS; k++) {
@@ -93,7 +93,7 @@ each_counter_is_under_its_name(void **state)
         }
     }
 
-    for (i = 0; i < chat_metrics_dialects(); i++) {
+    for (i = 0; i < chat_dialect_count(); i++) {
         one = chat_json_get(&doc, turns, chat_metrics_dialect_name(i));
 
         for (k = 0; k < CHAT_METRICS_ENDS; k++) {
@@ -147,12 +147,12 @@ each_gauge_is_under_its_name(void **state)
     records = chat_json_get(&doc, doc.root, "recordings");
     timings = chat_json_get(&doc, doc.root, "histograms");
 
-    assert_int_equal(number(&doc, doc.root, "workers"), m->workers);
-    assert_int_equal(number(&doc, holds, "now"), m->holds);
+    assert_int_equal(number(&doc, doc.root, "workers"), m->now.workers);
+    assert_int_equal(number(&doc, holds, "now"), m->now.holds);
     assert_int_equal(number(&doc, holds, "oldest_ms"), status.oldest);
-    assert_int_equal(number(&doc, records, "streams"), m->streams);
-    assert_int_equal(number(&doc, records, "bytes"), m->bytes);
-    assert_int_equal(number(&doc, records, "followers"), m->followers);
+    assert_int_equal(number(&doc, records, "streams"), m->now.streams);
+    assert_int_equal(number(&doc, records, "bytes"), m->now.bytes);
+    assert_int_equal(number(&doc, records, "followers"), m->now.followers);
     assert_true(chat_str_is(chat_json_text(&doc, doc.root, "node"), "here"));
     /* the worst state of all workers */
     assert_true(chat_str_is(
@@ -199,7 +199,7 @@ shown(chat_str_t id, char *text, size_t size)
     batch.nmembers = 100;
     batch.members[0].id = batch.conversation;
     event.conversation = batch.conversation;
-    memset(event.detail, 'x', sizeof(event.detail));
+    memset(event.detail, 'x', sizeof(event.detail) - 1);
     status.batches = &batch;
     status.events = &event;
     status.nbatches = status.nevents = 1;
@@ -281,8 +281,10 @@ times_go_into_their_buckets(void **state)
         assert_int_equal(m.timings[CHAT_TIMING_STORE].buckets[i], 1);
     }
 
-    chat_metrics_add(&sum, &m);
-    chat_metrics_add(&sum, &m);
+    m.now.holds = 1;
+    chat_metrics_add(&sum, &m, 1);
+    chat_metrics_add(&sum, &m, 0);
+    assert_int_equal(sum.now.holds, 1);
 
     for (i = 0; i <= CHAT_METRICS_BUCKETS; i++) {
         assert_int_equal(sum.timings[CHAT_TIMING_STORE].buckets[i], 2);
@@ -321,13 +323,14 @@ each_name_is_known_by_its_place(void **state)
 
     (void) state;
 
-    for (i = 0; i < chat_metrics_dialects(); i++) {
-        assert_int_equal(chat_metrics_dialect(chat_metrics_dialect_name(i)),
-                         i);
+    for (i = 0; i < chat_dialect_count(); i++) {
+        assert_int_equal(chat_metrics_dialect(chat_dialects[i]), i);
+        assert_string_equal(chat_metrics_dialect_name(i),
+                            chat_dialects[i]->name);
     }
 
-    assert_string_equal(
-        chat_metrics_dialect_name(chat_metrics_dialect("unknown")), "none");
+    assert_string_equal(chat_metrics_dialect_name(chat_metrics_dialect(NULL)),
+                        "none");
     for (i = 0; i < CHAT_BREAKS; i++) {
         assert_int_equal(chat_metrics_break(chat_break_names[i]), i);
     }
