@@ -24,8 +24,7 @@ ngx_chat_store_base_init(ngx_chat_store_base_t *base, ngx_cycle_t *cycle)
         return NGX_ERROR;
     }
 
-    end = ngx_cpymem(field, "wait/", 5);
-    end = ngx_cpymem(end, base->store.worker.data, base->store.worker.len);
+    end = chat_str_copy(ngx_cpymem(field, "wait/", 5), base->store.worker);
     base->wait.field = chat_str(field, (size_t) (end - field));
     base->wait.value = chat_cstr("1");
     base->cleared.field = chat_cstr("cleared");
@@ -108,6 +107,7 @@ ngx_chat_store_forget(chat_store_op_t *op)
 static void
 on_answers(ngx_event_t *ev)
 {
+    ngx_uint_t             ok;
     chat_facts_t          *reply;
     chat_store_op_t       *op;
     ngx_chat_store_base_t *base = ev->data;
@@ -120,11 +120,8 @@ on_answers(ngx_event_t *ev)
         ngx_chat_store_forget(op);
 
         /* done() may free the memory of op */
-        if (op->rc == CHAT_OK) {
-            op->done(op, CHAT_OK, reply->items, reply->count);
-        } else {
-            op->done(op, op->rc, NULL, 0);
-        }
+        ok = op->rc == CHAT_OK;
+        op->done(op, op->rc, ok ? reply->items : NULL, ok ? reply->count : 0);
 
         if (reply != NULL) {
             chat_arena_destroy(reply->arena);
@@ -205,32 +202,21 @@ ngx_chat_store_is_watched(ngx_chat_store_base_t *base, const chat_key_t *key)
 
 
 /* notify() may end any watch, and begin new ones; these are not notified. */
-static void
-notify_bucket(ngx_chat_store_base_t *base, chat_store_watch_t *watch,
-              uint64_t prefix, ngx_uint_t all)
-{
-    for (; watch != NULL; watch = base->walk) {
-        base->walk = watch->next;
-
-        if (all || ngx_chat_store_prefix(&watch->key.name) == prefix) {
-            watch->notify(watch);
-        }
-    }
-}
-
-
 void
 ngx_chat_store_changed(ngx_chat_store_base_t *base, uint64_t prefix,
                        ngx_uint_t all)
 {
-    ngx_uint_t i;
+    ngx_uint_t          i = all ? 0 : prefix % NGX_CHAT_WATCH_BUCKETS;
+    ngx_uint_t          last = all ? NGX_CHAT_WATCH_BUCKETS - 1 : i;
+    chat_store_watch_t *watch;
 
-    if (!all) {
-        notify_bucket(base, *watch_bucket(base, prefix), prefix, 0);
-        return;
-    }
+    for (; i <= last; i++) {
+        for (watch = base->watches[i]; watch != NULL; watch = base->walk) {
+            base->walk = watch->next;
 
-    for (i = 0; i < NGX_CHAT_WATCH_BUCKETS; i++) {
-        notify_bucket(base, base->watches[i], 0, 1);
+            if (all || ngx_chat_store_prefix(&watch->key.name) == prefix) {
+                watch->notify(watch);
+            }
+        }
     }
 }
