@@ -377,14 +377,16 @@ live('given a full Redis, external results are refused, answers have no id',
     await said(scene.n, /an answer was not indexed.*the store is full/);
   });
 
-live('given a Redis that forgets its scripts, workers load them again',
+live('given a Redis that forgets its scripts, workers reconnect to load them',
   async (t) => {
     const r = await redis(t);
     const scene = await over(t, 'openai_chat', r.url());
     await works(scene, 'before');
     await r.command('SCRIPT', 'FLUSH');
     await works(scene, 'after');
-    assert.equal(lines(scene.n).length, 1, scene.n.errorLog());
+    await said(scene.n, /is unavailable: NOSCRIPT/);
+    await said(scene.n, /is available again/);
+    assert.equal(lines(scene.n).length, 3, scene.n.errorLog());
   });
 
 live('s31: one join fails, the next one succeeds', async (t) => {

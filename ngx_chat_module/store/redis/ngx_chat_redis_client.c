@@ -30,13 +30,21 @@
 #define NGX_CHAT_REDIS_LOG_AGAIN 60000 /* the same error */
 
 
+static void
+add_words(ngx_chat_redis_cmd_t *cmd, chat_str_t words)
+{
+    while (words.len != 0) {
+        ngx_chat_redis_cmd_add(cmd, chat_str_cut(&words, ' '));
+    }
+}
+
+
 ngx_chat_redis_cmd_t *
 ngx_chat_redis_cmd_create(const char *words,
                           void (*done)(ngx_chat_redis_cmd_t *cmd,
                                        redisReply           *reply),
                           void *data)
 {
-    size_t                      n;
     chat_arena_t               *arena = chat_arena_create(0);
     ngx_chat_redis_cmd_t       *cmd = NULL;
     static ngx_chat_redis_cmd_t failed;
@@ -55,12 +63,7 @@ ngx_chat_redis_cmd_create(const char *words,
     cmd->bytes = sizeof(ngx_chat_redis_cmd_t);
     cmd->done = done;
     cmd->data = data;
-
-    for (; *words; words += n + (words[n] == ' ')) {
-        n = strcspn(words, " ");
-        ngx_chat_redis_cmd_add(cmd, chat_str(words, n));
-    }
-
+    add_words(cmd, chat_cstr(words));
     return cmd;
 }
 
@@ -99,27 +102,36 @@ ngx_chat_redis_cmd_puts(ngx_chat_redis_cmd_t *cmd, const char *arg)
 
 
 void
-ngx_chat_redis_cmd_key(ngx_chat_redis_cmd_t *cmd, chat_str_t key)
+ngx_chat_redis_cmd_printf(ngx_chat_redis_cmd_t *cmd, const char *format, ...)
 {
+    u_char  text[NGX_CHAT_REDIS_WORDS], *end;
+    va_list args;
+
+    va_start(args, format);
+    end = ngx_vslprintf(text, text + sizeof(text), format, args);
+    va_end(args);
+    add_words(cmd, chat_str(text, (size_t) (end - text)));
+}
+
+
+void
+ngx_chat_redis_cmd_key(ngx_chat_redis_cmd_t *cmd, const char *format, ...)
+{
+    u_char     text[NGX_CHAT_REDIS_WORDS], *end;
+    va_list    args;
+    chat_str_t key;
+
+    va_start(args, format);
+    end = ngx_vslprintf(text, text + sizeof(text), format, args);
+    va_end(args);
+    key = chat_str(text, (size_t) (end - text));
+
     if (!cmd->is_keyed) {
         cmd->slot = chat_slot(key);
         cmd->is_keyed = 1;
     }
 
     ngx_chat_redis_cmd_add(cmd, key);
-}
-
-
-void
-ngx_chat_redis_cmd_printf(ngx_chat_redis_cmd_t *cmd, const char *format, ...)
-{
-    u_char  text[127], *end;
-    va_list args;
-
-    va_start(args, format);
-    end = ngx_vslprintf(text, text + sizeof(text), format, args);
-    va_end(args);
-    ngx_chat_redis_cmd_add(cmd, chat_str(text, (size_t) (end - text)));
 }
 
 
@@ -241,6 +253,7 @@ ngx_chat_redis_flush(ngx_event_t *ev)
 static ngx_int_t
 enqueue(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd)
 {
+    size_t       most = NGX_CHAT_REDIS_PENDING;
     ngx_uint_t   i;
     ngx_queue_t *q = ngx_queue_sentinel(&client->cmds);
 
@@ -251,10 +264,15 @@ enqueue(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd)
         return NGX_DECLINED;
     }
 
+    if (cmd->is_log) {
+        most /= 2; /* facts have the other half */
+    }
+
     /* a full queue must not keep the connection from its setup */
-    if (client->bytes + cmd->bytes > NGX_CHAT_REDIS_PENDING && !cmd->is_setup)
-    {
-        if (ngx_current_msec - client->logged_at > NGX_CHAT_REDIS_LOG_AGAIN) {
+    if (client->bytes + cmd->bytes > most && !client->in_setup) {
+        if (!cmd->is_log
+            && ngx_current_msec - client->logged_at > NGX_CHAT_REDIS_LOG_AGAIN)
+        {
             client->logged_at = ngx_current_msec;
             ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
                           "chat: the store %V has been unavailable for too "
@@ -265,6 +283,7 @@ enqueue(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd)
     }
 
     cmd->client = client;
+    cmd->is_setup = client->in_setup & 1;
     cmd->is_sent = 0;
     cmd->queued = cmd->tries ? cmd->queued : ngx_current_msec;
     cmd->deadline = ngx_current_msec + client->patience;
@@ -664,7 +683,9 @@ on_ready(ngx_chat_redis_conn_t *conn)
 {
     ngx_chat_redis_client_t *client = conn->data;
 
+    client->in_setup = 1;
     client->setup(client);
+    client->in_setup = 0;
 
     if (client->setups == 0) {
         ngx_chat_redis_client_disconnect(client, "no memory");
@@ -697,13 +718,17 @@ on_deadline(ngx_event_t *ev)
 }
 
 
-/* 1 if reply says that the server takes no writes. */
+/*
+ * 1 if the server refuses commands until its next setup: it takes no writes,
+ * or has lost the scripts.
+ */
 static ngx_uint_t
-is_readonly(const redisReply *reply)
+needs_setup(const redisReply *reply)
 {
     return ngx_chat_redis_is_error(reply, "READONLY ")
            || ngx_chat_redis_is_error(reply, "NOREPLICAS ")
            || ngx_chat_redis_is_error(reply, "MASTERDOWN ")
+           || ngx_chat_redis_is_error(reply, "NOSCRIPT ")
            /* a script's error before Redis 7 */
            || (reply->type == REDIS_REPLY_ERROR
                && strstr(reply->str, "-READONLY ") != NULL);
@@ -725,7 +750,7 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 
     /* the command stays in the queue for the next connection */
     is_setup = cmd->is_setup;
-    if ((is_setup && reply->type == REDIS_REPLY_ERROR) || is_readonly(reply)) {
+    if ((is_setup && reply->type == REDIS_REPLY_ERROR) || needs_setup(reply)) {
         ngx_chat_redis_client_disconnect(client, reply->str);
         freeReplyObject(reply);
         return;

@@ -18,6 +18,8 @@
 #include "facts/chat_store.h"
 #include "store/redis/ngx_chat_redis_conn.h"
 
+#define NGX_CHAT_REDIS_WORDS 200 /* bytes of formatted arguments */
+
 typedef struct ngx_chat_redis_cmd_s    ngx_chat_redis_cmd_t;
 typedef struct ngx_chat_redis_client_s ngx_chat_redis_client_t;
 
@@ -50,8 +52,7 @@ struct ngx_chat_redis_cmd_s {
     unsigned                 is_sent : 1;
     unsigned                 is_setup : 1; /* sent before all others */
     unsigned is_resendable : 1; /* what it writes must survive a failover */
-    unsigned is_log : 1;      /* has half the room of facts; op has patience */
-    unsigned is_reloaded : 1; /* its script was loaded once more */
+    unsigned is_log : 1; /* has half the room of facts; op has patience */
 };
 
 struct ngx_chat_redis_client_s {
@@ -75,6 +76,7 @@ struct ngx_chat_redis_client_s {
     ngx_msec_t  logged_at; /* when a failed command was logged last */
     ngx_uint_t  was_up;
     ngx_uint_t  said;       /* the log has that it is unavailable */
+    ngx_uint_t  in_setup;   /* setup() runs: what is submitted is a setup */
     ngx_uint_t  has_served; /* a keyed command, since its setup */
     u_char      logged[48]; /* how the last reason or error in the log began */
 
@@ -87,7 +89,7 @@ struct ngx_chat_redis_client_s {
      */
     void (*locate)(ngx_chat_redis_client_t *client);
 
-    /* Submits setup commands, at least one. */
+    /* Submits the setup commands, at least one. */
     void (*setup)(ngx_chat_redis_client_t *client);
 
     /* client->state has become UP or UNAVAILABLE. */
@@ -144,12 +146,16 @@ void ngx_chat_redis_cmd_free(ngx_chat_redis_cmd_t *cmd);
 void ngx_chat_redis_cmd_add(ngx_chat_redis_cmd_t *cmd, chat_str_t arg);
 void ngx_chat_redis_cmd_puts(ngx_chat_redis_cmd_t *cmd, const char *arg);
 
-/* Adds an argument by a format of ngx_sprintf(), at most 127 bytes. */
+/*
+ * Adds arguments by a format of ngx_sprintf(), separated by spaces; together
+ * at most NGX_CHAT_REDIS_WORDS bytes.
+ */
 void ngx_chat_redis_cmd_printf(ngx_chat_redis_cmd_t *cmd, const char *format,
                                ...);
 
-/* The same for a key; the first one sets the slot, which all share. */
-void ngx_chat_redis_cmd_key(ngx_chat_redis_cmd_t *cmd, chat_str_t key);
+/* Adds one argument, a key. The first key sets the slot, which all share. */
+void ngx_chat_redis_cmd_key(ngx_chat_redis_cmd_t *cmd, const char *format,
+                            ...);
 
 /* A done() that frees command and reply. */
 void ngx_chat_redis_ignore(ngx_chat_redis_cmd_t *cmd, redisReply *reply);

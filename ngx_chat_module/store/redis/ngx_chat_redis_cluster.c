@@ -29,7 +29,7 @@
 #define NGX_CHAT_REDIS_FIRST_AGAIN 10
 #define NGX_CHAT_REDIS_LAST_AGAIN 160
 
-static void query_slots(ngx_chat_redis_node_t *node, ngx_uint_t is_setup);
+static void       query_slots(ngx_chat_redis_node_t *node);
 static ngx_uint_t redirect(ngx_chat_redis_client_t *client,
                            ngx_chat_redis_cmd_t *cmd, redisReply *reply);
 
@@ -42,18 +42,8 @@ setup_node(ngx_chat_redis_client_t *client)
     node->cluster->setup(client);
 
     if (node->cluster->is_cluster) {
-        query_slots(node, 1);
+        query_slots(node);
     }
-}
-
-
-static void
-on_changed(ngx_chat_redis_client_t *client)
-{
-    ngx_chat_redis_cluster_t *cluster =
-        ((ngx_chat_redis_node_t *) client)->cluster;
-
-    cluster->changed(cluster, client);
 }
 
 
@@ -67,7 +57,7 @@ new_node(ngx_chat_redis_cluster_t *cluster)
     if (cluster->count == NGX_CHAT_REDIS_MASTERS) {
         for (i = cluster->seeds; i < cluster->count; i++) {
             node = cluster->nodes[i];
-            if (!node->is_open && !node->is_used && node->slots == 0) {
+            if (!node->is_open && node->slots == 0) {
                 return node;
             }
         }
@@ -85,7 +75,7 @@ new_node(ngx_chat_redis_cluster_t *cluster)
     node->client.data = cluster->data;
     node->client.locate = cluster->locate;
     node->client.setup = setup_node;
-    node->client.changed = on_changed;
+    node->client.changed = cluster->changed;
 
     if (cluster->is_cluster) {
         node->client.redirect = redirect;
@@ -160,27 +150,31 @@ connect_node(ngx_chat_redis_node_t *node)
 }
 
 
+/* 1 if the node is connected to, and has slots as far as is known. */
+static ngx_uint_t
+is_member(const ngx_chat_redis_node_t *node)
+{
+    return node->is_open && (node->slots != 0 || !node->cluster->known);
+}
+
+
 ngx_chat_redis_node_t *
 ngx_chat_redis_cluster_any(ngx_chat_redis_cluster_t *cluster)
 {
     ngx_uint_t             i, first = cluster->next++;
-    ngx_chat_redis_node_t *node, *open = NULL;
+    ngx_chat_redis_node_t *node, *best = NULL;
 
     for (i = 0; i < cluster->count; i++) {
         node = cluster->nodes[(first + i) % cluster->count];
 
-        if (!node->is_open || (cluster->known && node->slots == 0)) {
-            continue;
+        if (is_member(node)
+            && (best == NULL || node->client.state < best->client.state))
+        {
+            best = node;
         }
-
-        if (node->client.state == CHAT_STORE_UP) {
-            return node;
-        }
-
-        open = node;
     }
 
-    return open ? open : cluster->nodes[0];
+    return best != NULL ? best : cluster->nodes[0];
 }
 
 
@@ -200,19 +194,9 @@ ngx_chat_redis_cluster_client(ngx_chat_redis_cluster_t *cluster, unsigned slot)
 chat_store_state_e
 ngx_chat_redis_cluster_state(ngx_chat_redis_cluster_t *cluster)
 {
-    ngx_uint_t             i;
-    chat_store_state_e     best = CHAT_STORE_UNAVAILABLE;
-    ngx_chat_redis_node_t *node;
+    ngx_chat_redis_node_t *best = ngx_chat_redis_cluster_any(cluster);
 
-    for (i = 0; i < cluster->count; i++) {
-        node = cluster->nodes[i];
-
-        if (node->is_open && (node->slots != 0 || !cluster->known)) {
-            best = ngx_min(best, node->client.state);
-        }
-    }
-
-    return best;
+    return is_member(best) ? best->client.state : CHAT_STORE_UNAVAILABLE;
 }
 
 
@@ -256,15 +240,16 @@ resubmit(ngx_chat_redis_cluster_t *cluster, ngx_chat_redis_cmd_t *cmd)
 }
 
 
-/* Puts a command into the retry queue; NGX_DECLINED: there is no room. */
-static ngx_int_t
+/* Puts a command into the retry queue; without room there it fails. */
+static void
 retry_add(ngx_chat_redis_cluster_t *cluster, ngx_chat_redis_cmd_t *cmd)
 {
-    ngx_msec_t pause;
+    ngx_msec_t pause = NGX_CHAT_REDIS_FIRST_AGAIN << ngx_min(cmd->tries, 8);
 
     if (cmd->failed
         || cluster->retry_bytes + cmd->bytes > NGX_CHAT_REDIS_PENDING) {
-        return NGX_DECLINED;
+        cmd->done(cmd, NULL);
+        return;
     }
 
     cmd->is_asking = 0;
@@ -273,33 +258,23 @@ retry_add(ngx_chat_redis_cluster_t *cluster, ngx_chat_redis_cmd_t *cmd)
     ngx_queue_insert_tail(&cluster->retry, &cmd->queue);
 
     if (!cluster->retry_timer.timer_set) {
-        pause = NGX_CHAT_REDIS_FIRST_AGAIN << ngx_min(cmd->tries, 8);
         ngx_chat_redis_timer(
             &cluster->retry_timer,
             ngx_chat_redis_jitter(ngx_min(pause, NGX_CHAT_REDIS_LAST_AGAIN)));
     }
-
-    return NGX_OK;
 }
 
 
 static void
 on_retry(ngx_event_t *ev)
 {
-    ngx_queue_t               due;
     ngx_chat_redis_cmd_t     *cmd;
     ngx_chat_redis_cluster_t *cluster = ev->data;
 
-    if (ngx_queue_empty(&cluster->retry)) {
-        return;
-    }
-
-    ngx_queue_init(&due);
-    ngx_queue_add(&due, &cluster->retry);
-    ngx_queue_init(&cluster->retry);
     cluster->retry_bytes = 0;
 
-    while ((cmd = ngx_chat_redis_take(&due)) != NULL) {
+    /* a redirected command comes back by an event, not within this loop */
+    while ((cmd = ngx_chat_redis_take(&cluster->retry)) != NULL) {
         resubmit(cluster, cmd);
     }
 }
@@ -333,7 +308,7 @@ static ngx_uint_t
 redirect(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd,
          redisReply *reply)
 {
-    ngx_uint_t                moved, ask, temporary;
+    ngx_uint_t                moved, ask;
     ngx_chat_redis_node_t    *node = NULL;
     ngx_chat_redis_cluster_t *cluster =
         ((ngx_chat_redis_node_t *) client)->cluster;
@@ -341,11 +316,10 @@ redirect(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd,
     moved = ngx_chat_redis_is_error(reply, "MOVED ");
     ask = ngx_chat_redis_is_error(reply, "ASK ");
 
-    temporary = ngx_chat_redis_is_error(reply, "TRYAGAIN")
-                || ngx_chat_redis_is_error(reply, "CLUSTERDOWN")
-                || ngx_chat_redis_is_error(reply, "LOADING");
-
-    if (!cmd->is_keyed || !(moved || ask || temporary)
+    if (!cmd->is_keyed
+        || !(moved || ask || ngx_chat_redis_is_error(reply, "TRYAGAIN")
+             || ngx_chat_redis_is_error(reply, "CLUSTERDOWN")
+             || ngx_chat_redis_is_error(reply, "LOADING"))
         || (ngx_chat_redis_is_awaited(cmd)
             && ngx_current_msec - cmd->queued >= NGX_CHAT_REDIS_REDIRECTED))
     {
@@ -358,23 +332,16 @@ redirect(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd,
 
     freeReplyObject(reply);
 
-    if (!ask || node == NULL) {
-        cluster->outdated = 1;
-    }
+    cluster->outdated |= !ask || node == NULL;
 
     if (moved && node != NULL) {
         set_owner(cluster, cmd->slot, node);
     }
 
     if (node == NULL || cmd->hops++ == NGX_CHAT_REDIS_HOPS) {
-        if (retry_add(cluster, cmd) != NGX_OK) {
-            cmd->done(cmd, NULL);
-        }
+        retry_add(cluster, cmd);
 
-        return 1;
-    }
-
-    if (ask) {
+    } else if (ask) {
         /* only this command goes to the node, behind ASKING */
         connect_node(node);
         (void) ngx_chat_redis_submit(
@@ -403,7 +370,8 @@ endpoint_node(ngx_chat_redis_node_t *from, const redisReply *endpoint)
     const redisReply      *more;
     ngx_chat_redis_node_t *node;
 
-    if (endpoint->type != REDIS_REPLY_ARRAY || endpoint->elements < 2
+    /* a reply of another type has no elements */
+    if (endpoint->elements < 2
         || endpoint->element[1]->type != REDIS_REPLY_INTEGER)
     {
         return NULL;
@@ -412,10 +380,7 @@ endpoint_node(ngx_chat_redis_node_t *from, const redisReply *endpoint)
     host = ngx_chat_redis_text(endpoint->element[0]);
     more = endpoint->elements > 3 ? endpoint->element[3] : NULL;
 
-    for (i = 0;
-         more && more->type == REDIS_REPLY_ARRAY && i + 1 < more->elements;
-         i += 2)
-    {
+    for (i = 0; more != NULL && i + 1 < more->elements; i += 2) {
         if (chat_str_is(ngx_chat_redis_text(more->element[i]), "ip")) {
             ip = ngx_chat_redis_text(more->element[i + 1]);
         }
@@ -446,8 +411,7 @@ read_range(ngx_chat_redis_node_t *from, const redisReply *range)
     long long              i, first, last;
     ngx_chat_redis_node_t *node;
 
-    if (range->type != REDIS_REPLY_ARRAY || range->elements < 3
-        || range->element[0]->type != REDIS_REPLY_INTEGER
+    if (range->elements < 3 || range->element[0]->type != REDIS_REPLY_INTEGER
         || range->element[1]->type != REDIS_REPLY_INTEGER)
     {
         return 1;
@@ -469,10 +433,14 @@ read_range(ngx_chat_redis_node_t *from, const redisReply *range)
 }
 
 
-/* Submits the node's unsent commands for slots of other nodes to these. */
-static void
+/*
+ * Submits the node's unsent commands for slots of other nodes to these.
+ * Returns the number of commands with a key that stay.
+ */
+static ngx_uint_t
 move_unsent(ngx_chat_redis_node_t *node)
 {
+    ngx_uint_t                stay = 0;
     ngx_queue_t               moved;
     ngx_chat_redis_cmd_t     *cmd, *next;
     ngx_chat_redis_client_t  *client = &node->client;
@@ -483,10 +451,15 @@ move_unsent(ngx_chat_redis_node_t *node)
     for (cmd = ngx_chat_redis_next(&client->cmds, NULL); cmd; cmd = next) {
         next = ngx_chat_redis_next(&client->cmds, cmd);
 
-        if (cmd->is_keyed && !cmd->is_sent
-            && cluster->owner[cmd->slot] != node->n
-            && !(cmd->is_asking && client->state == CHAT_STORE_UP))
+        if (!cmd->is_keyed) {
+            continue;
+        }
+
+        if (cmd->is_sent || cluster->owner[cmd->slot] == node->n
+            || (cmd->is_asking && client->state == CHAT_STORE_UP))
         {
+            stay++;
+        } else {
             ngx_chat_redis_remove(client, cmd);
             ngx_queue_insert_tail(&moved, &cmd->queue);
         }
@@ -496,22 +469,8 @@ move_unsent(ngx_chat_redis_node_t *node)
         cmd->is_asking = 0;
         resubmit(cluster, cmd);
     }
-}
 
-
-/* 1 if the node has no command for a key. */
-static ngx_uint_t
-is_idle(ngx_chat_redis_node_t *node)
-{
-    ngx_chat_redis_cmd_t *cmd = NULL;
-
-    while ((cmd = ngx_chat_redis_next(&node->client.cmds, cmd)) != NULL) {
-        if (cmd->is_keyed) {
-            return 0;
-        }
-    }
-
-    return 1;
+    return stay;
 }
 
 
@@ -530,17 +489,11 @@ move_commands(ngx_chat_redis_cluster_t *cluster)
         }
 
         /* its replica has the slots now, and may lack the last writes */
-        if (node->slots == 0 && node->old_slots != 0
-            && node->client.state != CHAT_STORE_UP)
-        {
+        if (node->slots == 0 && node->client.state != CHAT_STORE_UP) {
             ngx_chat_redis_resend(&node->client);
-            cluster->failed_over = 1;
         }
 
-        node->old_slots = node->slots;
-        move_unsent(node);
-
-        if (node->slots == 0 && is_idle(node)) {
+        if (move_unsent(node) == 0 && node->slots == 0) {
             node->is_open = 0;
             ngx_chat_redis_client_close(&node->client);
         }
@@ -556,11 +509,9 @@ on_slots(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
     ngx_chat_redis_node_t    *node = cmd->data;
     ngx_chat_redis_cluster_t *cluster = node->cluster;
 
-    if (cluster->queried == node) {
-        cluster->queried = NULL;
-    }
+    cluster->querying = 0;
 
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0) {
+    if (reply->elements == 0) {
         ngx_chat_redis_log_error(&node->client, reply);
         ngx_chat_redis_ignore(cmd, reply);
         return;
@@ -583,21 +534,20 @@ on_slots(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
     cluster->outdated = 0;
     cluster->learned = ngx_current_msec;
     move_commands(cluster);
-    cluster->changed(cluster, NULL);
+    cluster->moved(cluster->data);
 }
 
 
 static void
-query_slots(ngx_chat_redis_node_t *node, ngx_uint_t is_setup)
+query_slots(ngx_chat_redis_node_t *node)
 {
     ngx_chat_redis_cmd_t *cmd;
 
     cmd = ngx_chat_redis_cmd_create("CLUSTER SLOTS", on_slots, node);
-    cmd->is_setup = is_setup & 1;
 
     if (ngx_chat_redis_submit(&node->client, cmd) == NGX_OK) {
-        node->cluster->queried = node;
-        node->cluster->queried_at = ngx_current_msec;
+        node->cluster->querying = 1;
+        node->cluster->queried = ngx_current_msec;
     }
 }
 
@@ -630,8 +580,8 @@ on_tick(ngx_event_t *ev)
     }
 
     if (!outdated
-        || (cluster->queried != NULL
-            && ngx_current_msec - cluster->queried_at
+        || (cluster->querying
+            && ngx_current_msec - cluster->queried
                    < NGX_CHAT_REDIS_SLOTS_REPLY))
     {
         return;
@@ -639,7 +589,7 @@ on_tick(ngx_event_t *ev)
 
     node = ngx_chat_redis_cluster_any(cluster);
     if (node->client.state == CHAT_STORE_UP) {
-        query_slots(node, 0);
+        query_slots(node);
     }
 }
 
@@ -658,9 +608,15 @@ ngx_chat_redis_cluster_open(ngx_chat_redis_cluster_t    *cluster,
     ngx_chat_event_set(&cluster->tick, on_tick, cluster, log);
     ngx_chat_event_set(&cluster->retry_timer, on_retry, cluster, log);
 
-    cluster->seeds = cluster->is_cluster
-                         ? ngx_min(conf->nhosts, NGX_CHAT_REDIS_MASTERS / 2)
-                         : 1;
+    if (!cluster->is_cluster) {
+        cluster->seeds = 1;
+        cluster->known = 1; /* all slots are of node 0 */
+
+    } else {
+        cluster->seeds = ngx_min(conf->nhosts, NGX_CHAT_REDIS_MASTERS / 2);
+        ngx_memset(cluster->owner, NGX_CHAT_REDIS_NO_NODE, CHAT_SLOTS);
+        ngx_chat_redis_timer(&cluster->tick, NGX_CHAT_REDIS_TICK);
+    }
 
     for (i = 0; i < cluster->seeds; i++) {
         node = new_node(cluster);
@@ -670,20 +626,11 @@ ngx_chat_redis_cluster_open(ngx_chat_redis_cluster_t    *cluster,
 
         if (cluster->is_cluster) {
             set_host(node, &conf->hosts[i]);
+        } else {
+            node->slots = CHAT_SLOTS;
         }
-    }
 
-    if (!cluster->is_cluster) {
-        cluster->known = 1; /* all slots are of node 0 */
-        cluster->nodes[0]->slots = CHAT_SLOTS;
-
-    } else {
-        ngx_memset(cluster->owner, NGX_CHAT_REDIS_NO_NODE, CHAT_SLOTS);
-        ngx_chat_redis_timer(&cluster->tick, NGX_CHAT_REDIS_TICK);
-    }
-
-    for (i = 0; i < cluster->seeds; i++) {
-        connect_node(cluster->nodes[i]);
+        connect_node(node);
     }
 
     return NGX_OK;

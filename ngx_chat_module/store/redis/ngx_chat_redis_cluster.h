@@ -30,9 +30,7 @@ typedef struct {
     u_char                    text[300]; /* of name */
     ngx_uint_t                n;         /* its index */
     ngx_uint_t                slots;     /* their number */
-    ngx_uint_t                old_slots; /* before they were learned anew */
     ngx_uint_t                is_open;
-    ngx_uint_t                is_used; /* a subscription uses its address */
 } ngx_chat_redis_node_t;
 
 struct ngx_chat_redis_cluster_s {
@@ -41,17 +39,16 @@ struct ngx_chat_redis_cluster_s {
     ngx_chat_redis_node_t       *nodes[NGX_CHAT_REDIS_MASTERS];
     ngx_uint_t                   count;
     u_char                       owner[CHAT_SLOTS]; /* index of a node */
-    ngx_uint_t                   seeds;       /* nodes that chat_store names */
-    ngx_uint_t                   is_cluster;  /* a real one */
-    ngx_uint_t                   known;       /* the slots have been learned */
-    ngx_uint_t                   outdated;    /* a slot has moved since */
-    ngx_uint_t                   failed_over; /* writes may be missing */
+    ngx_uint_t                   seeds;      /* nodes that chat_store names */
+    ngx_uint_t                   is_cluster; /* a real one */
+    ngx_uint_t                   known;      /* the slots have been learned */
+    ngx_uint_t                   outdated;   /* a slot has moved since */
     ngx_msec_t                   learned;
-    ngx_chat_redis_node_t       *queried; /* for the slots; NULL: none */
-    ngx_msec_t                   queried_at;
-    ngx_uint_t                   next;  /* node of cluster_any() */
-    ngx_event_t                  tick;  /* to learn the slots anew */
-    ngx_queue_t                  retry; /* commands to be sent again */
+    ngx_uint_t                   querying; /* for the slots */
+    ngx_msec_t                   queried;  /* when it began */
+    ngx_uint_t                   next;     /* node of cluster_any() */
+    ngx_event_t                  tick;     /* to learn the slots anew */
+    ngx_queue_t                  retry;    /* commands to be sent again */
     size_t                       retry_bytes;
     ngx_event_t                  retry_timer;
 
@@ -61,10 +58,10 @@ struct ngx_chat_redis_cluster_s {
     /* A client's callbacks; locate: of the only node. */
     void (*locate)(ngx_chat_redis_client_t *client);
     void (*setup)(ngx_chat_redis_client_t *client);
+    void (*changed)(ngx_chat_redis_client_t *client);
 
-    /* A node is UP or UNAVAILABLE, or (NULL) the slots were learned. */
-    void (*changed)(ngx_chat_redis_cluster_t *cluster,
-                    ngx_chat_redis_client_t  *client);
+    /* The slots were learned. */
+    void (*moved)(void *data);
 };
 
 /* Starts to connect. The owner has zeroed it and set its part. */
@@ -80,7 +77,7 @@ ngx_chat_redis_client_t *
 ngx_chat_redis_cluster_client(ngx_chat_redis_cluster_t *cluster,
                               unsigned                  slot);
 
-/* A node that is up, each time another one; if none is up, any node. */
+/* A node in the best state, each time another one. */
 ngx_chat_redis_node_t *
 ngx_chat_redis_cluster_any(ngx_chat_redis_cluster_t *cluster);
 

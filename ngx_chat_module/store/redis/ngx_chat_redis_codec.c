@@ -12,7 +12,7 @@
  * returns all facts; an append adds a piece to a log; both then notify the
  * workers that wait for the key. A read returns pieces up to a number of
  * bytes. Scripts are called by their hashes. They are loaded with each
- * connection, and when the server has lost them.
+ * connection; a server that has lost them gets another connection.
  */
 
 #include <ngx_config.h>
@@ -23,7 +23,6 @@
 
 #define NGX_CHAT_REDIS_ARGS_MAX 4096 /* of a join that facts are added to */
 #define NGX_CHAT_REDIS_HEX 64        /* of a digest */
-#define NGX_CHAT_REDIS_BACK 4        /* commands searched for one to add to */
 #define NGX_CHAT_REDIS_ID "%uL-0"    /* of a log's entry: position + 1 */
 /* Workers looked up for one reply; more than a trimmed index can name. */
 #define NGX_CHAT_REDIS_LOOK_UP 256
@@ -33,6 +32,9 @@
 #define NGX_CHAT_REDIS_ARG_FACTS 8
 
 static void on_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
+
+/* Of the keys of facts, payloads and log. */
+static const char *const suffixes[] = { "", ":p", ":l" };
 
 /* see: facts of f; put: fields that were put just now. */
 #define NGX_CHAT_REDIS_NOTIFY                                             \
@@ -75,14 +77,14 @@ static const char *const scripts[] = {
     /* NGX_CHAT_REDIS_APPEND */
     "local f,put=KEYS[1],{}\n"
     "local see=redis.call('HGETALL',f)\n"
-    "if #see==0 or redis.call('HGET',f,'cleared') then return 0 end\n"
+    "if #see==0 or redis.call('HGET',f,'cleared') then return {} end\n"
     "local r=redis.pcall('XADD',KEYS[3],'MINID','~',ARGV[2],unpack(ARGV,3))\n"
     "if type(r)=='table' and r.err then\n"
-    " if r.err:find('smaller',1,true) then return 0 end return r end\n"
+    " if r.err:find('smaller',1,true) then return {} end return r end\n"
     "for _,k in ipairs(KEYS) do\n"
     " if redis.call('PTTL',k)<ARGV[1]*1000-200 then\n"
     "  redis.call('EXPIRE',k,ARGV[1]) end end\n" NGX_CHAT_REDIS_NOTIFY
-    "return 1\n",
+    "return {}\n",
 
     /* NGX_CHAT_REDIS_READ */
     "local out,size,from={},0,ARGV[1]\n"
@@ -98,22 +100,40 @@ static const char *const scripts[] = {
 };
 
 
-/* A command that runs a script, without arguments. */
+/* Adds chat:{tag}:name, with :p for the payloads or :l for the log. */
+static void
+add_key(ngx_chat_redis_cmd_t *cmd, const chat_key_t *key, const char *suffix)
+{
+    char tag[NGX_CHAT_REDIS_HEX + 1], name[NGX_CHAT_REDIS_HEX + 1];
+
+    chat_digest_hex(&key->tag, NGX_CHAT_REDIS_HEX / 2, tag);
+    chat_digest_hex(&key->name, NGX_CHAT_REDIS_HEX / 2, name);
+    ngx_chat_redis_cmd_key(cmd, "chat:{%s}:%s%s", tag, name, suffix);
+}
+
+
+/* A command that runs a script, with these keys. */
 static ngx_chat_redis_cmd_t *
 call(ngx_chat_store_redis_t *redis, ngx_uint_t script,
-     void (*done)(ngx_chat_redis_cmd_t *cmd, redisReply *reply))
+     void (*done)(ngx_chat_redis_cmd_t *cmd, redisReply *reply),
+     const chat_key_t *key, const char *const *suffix, ngx_uint_t n)
 {
+    ngx_uint_t            i;
     ngx_chat_redis_cmd_t *cmd;
 
     cmd = ngx_chat_redis_cmd_create("EVALSHA", done, redis);
-    ngx_chat_redis_cmd_puts(cmd, redis->sha[script]);
+    ngx_chat_redis_cmd_printf(cmd, "%s %ui", redis->sha[script], n);
+
+    for (i = 0; i < n; i++) {
+        add_key(cmd, key, suffix[i]);
+    }
+
     return cmd;
 }
 
 
 void
-ngx_chat_redis_load_scripts(ngx_chat_redis_client_t *client,
-                            ngx_uint_t               is_setup)
+ngx_chat_redis_load_scripts(ngx_chat_redis_client_t *client)
 {
     ngx_uint_t            i;
     ngx_chat_redis_cmd_t *cmd;
@@ -122,76 +142,21 @@ ngx_chat_redis_load_scripts(ngx_chat_redis_client_t *client,
         cmd = ngx_chat_redis_cmd_create("SCRIPT LOAD", ngx_chat_redis_ignore,
                                         NULL);
         ngx_chat_redis_cmd_puts(cmd, scripts[i]);
-        cmd->is_setup = is_setup & 1;
         (void) ngx_chat_redis_submit(client, cmd);
     }
-}
-
-
-/*
- * 1: the server has lost the script; command and reply are taken, and the
- * command is sent again behind SCRIPT LOAD. Once for a command.
- */
-static ngx_uint_t
-reload(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
-{
-    if (reply == NULL || !ngx_chat_redis_is_error(reply, "NOSCRIPT")
-        || cmd->is_reloaded)
-    {
-        return 0;
-    }
-
-    freeReplyObject(reply);
-    cmd->is_reloaded = 1;
-    ngx_chat_redis_load_scripts(cmd->client, 0);
-    ngx_chat_redis_resubmit(cmd->client, cmd);
-    return 1;
-}
-
-
-/* Adds chat:{tag}:name, with :p for the payloads or :l for the log. */
-static void
-add_key(ngx_chat_redis_cmd_t *cmd, const chat_key_t *key, const char *suffix)
-{
-    char   tag[NGX_CHAT_REDIS_HEX + 1], name[NGX_CHAT_REDIS_HEX + 1];
-    u_char text[2 * NGX_CHAT_REDIS_HEX + 16], *end;
-
-    chat_digest_hex(&key->tag, NGX_CHAT_REDIS_HEX / 2, tag);
-    chat_digest_hex(&key->name, NGX_CHAT_REDIS_HEX / 2, name);
-    end = ngx_slprintf(text, text + sizeof(text), "chat:{%s}:%s%s", tag, name,
-                       suffix);
-    ngx_chat_redis_cmd_key(cmd, chat_str(text, (size_t) (end - text)));
-}
-
-
-/* The server that has the key. */
-static ngx_chat_redis_client_t *
-client_of(ngx_chat_store_redis_t *redis, const chat_key_t *key)
-{
-    char tag[NGX_CHAT_REDIS_HEX + 1];
-
-    chat_digest_hex(&key->tag, NGX_CHAT_REDIS_HEX / 2, tag);
-    return ngx_chat_redis_cluster_client(&redis->cluster,
-                                         chat_slot(chat_cstr(tag)));
 }
 
 
 static void
 add_facts(ngx_chat_redis_cmd_t *cmd, const chat_fact_t *facts, size_t n)
 {
-    size_t i, argc;
+    size_t i;
 
-    for (i = 0; i < n && !cmd->failed; i++) {
-        argc = cmd->argc;
+    for (i = 0; i < n; i++) {
         ngx_chat_redis_cmd_add(cmd, facts[i].field);
         ngx_chat_redis_cmd_add(cmd, facts[i].value);
-
         ngx_chat_redis_cmd_puts(cmd, facts[i].has_payload ? "1" : "0");
         ngx_chat_redis_cmd_add(cmd, facts[i].payload);
-
-        if (cmd->failed) {
-            cmd->argc = argc; /* whole facts only */
-        }
     }
 }
 
@@ -201,80 +166,61 @@ static ngx_chat_redis_cmd_t *
 create_join(ngx_chat_store_redis_t *redis, const chat_key_t *key, uint32_t ttl,
             size_t most, ngx_uint_t clear)
 {
-    ngx_chat_redis_cmd_t *cmd = call(redis, NGX_CHAT_REDIS_JOIN, on_join);
+    ngx_chat_redis_cmd_t *cmd = call(redis, NGX_CHAT_REDIS_JOIN, on_join, key,
+                                     suffixes, clear ? 3 : 2);
 
-    ngx_chat_redis_cmd_puts(cmd, clear ? "3" : "2");
-    add_key(cmd, key, "");
-    add_key(cmd, key, ":p");
-
-    if (clear) {
-        add_key(cmd, key, ":l");
-    }
-
-    ngx_chat_redis_cmd_printf(cmd, "%uD", ttl);
-    ngx_chat_redis_cmd_printf(cmd, "%uz", most);
-    ngx_chat_redis_cmd_printf(cmd, "%ui", clear);
+    ngx_chat_redis_cmd_printf(cmd, "%uD %uz %ui", ttl, most, clear);
     return cmd;
 }
 
 
 /*
- * Adds the facts to an unsent join of the same key that nothing awaits: the
- * facts of one wake-up go in one command. 0: there is no such join, or the
- * queue has no room.
+ * Adds the facts of a join to the last command, if that is an unsent join of
+ * the same key that nothing awaits: the facts of one wake-up go in one
+ * command. 0: it is not, or there is no room.
  */
 static ngx_uint_t
-add_to_unsent(ngx_chat_store_redis_t *redis, const ngx_chat_redis_cmd_t *like,
-              const chat_fact_t *facts, size_t n)
+add_to_unsent(ngx_chat_store_redis_t *redis, const ngx_chat_redis_cmd_t *from)
 {
-    size_t                   bytes;
-    ngx_uint_t               i, arg;
-    ngx_queue_t             *q;
+    size_t                   i, argc, bytes;
     ngx_chat_redis_cmd_t    *cmd;
     ngx_chat_redis_client_t *client =
-        ngx_chat_redis_cluster_client(&redis->cluster, like->slot);
+        ngx_chat_redis_cluster_client(&redis->cluster, from->slot);
 
-    for (i = 0, bytes = client->bytes; i < n; i++) {
-        bytes +=
-            facts[i].field.len + facts[i].value.len + facts[i].payload.len;
-    }
+    cmd = ngx_queue_data(ngx_queue_last(&client->cmds), ngx_chat_redis_cmd_t,
+                         queue);
 
-    if (bytes > NGX_CHAT_REDIS_PENDING) {
+    if (ngx_queue_empty(&client->cmds) || cmd->is_sent || cmd->op != NULL
+        || cmd->done != on_join || cmd->argc > NGX_CHAT_REDIS_ARGS_MAX
+        || from->failed
+        || client->bytes + from->bytes > NGX_CHAT_REDIS_PENDING)
+    {
         return 0;
     }
 
-    q = ngx_queue_last(&client->cmds);
-
-    for (i = 0; i < NGX_CHAT_REDIS_BACK && !like->failed; i++) {
-        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
-        if (q == ngx_queue_sentinel(&client->cmds) || cmd->is_sent) {
+    for (i = NGX_CHAT_REDIS_ARG_KEY; i < NGX_CHAT_REDIS_ARG_FACTS; i++) {
+        if (!chat_str_eq(cmd->args[i], from->args[i])) {
             return 0;
-        }
-
-        q = ngx_queue_prev(q);
-
-        if (cmd->op != NULL || cmd->done != on_join || cmd->failed
-            || cmd->argc > NGX_CHAT_REDIS_ARGS_MAX)
-        {
-            continue;
-        }
-
-        arg = NGX_CHAT_REDIS_ARG_KEY;
-        while (arg < NGX_CHAT_REDIS_ARG_FACTS
-               && chat_str_eq(cmd->args[arg], like->args[arg]))
-        {
-            arg++;
-        }
-
-        if (arg == NGX_CHAT_REDIS_ARG_FACTS) {
-            bytes = cmd->bytes;
-            add_facts(cmd, facts, n);
-            client->bytes += cmd->bytes - bytes;
-            return 1;
         }
     }
 
-    return 0;
+    argc = cmd->argc;
+    bytes = cmd->bytes;
+
+    for (; i < from->argc; i++) {
+        ngx_chat_redis_cmd_add(cmd, from->args[i]);
+    }
+
+    if (cmd->failed) {
+        cmd->failed = 0;
+        cmd->argc = argc; /* all of the facts or none */
+        cmd->bytes = bytes;
+        return 0;
+    }
+
+    cmd->is_resendable |= from->is_resendable;
+    client->bytes += cmd->bytes - bytes;
+    return 1;
 }
 
 
@@ -313,15 +259,15 @@ redis_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 
     cmd = create_join(redis, key, ttl,
                       (size_t) store->most_facts * (op ? 1 : 2), 0);
+    cmd->is_resendable = n > 0;
+    add_facts(cmd, facts, n);
+    add_facts(cmd, &redis->base.wait, watch != NULL);
 
-    if (op == NULL && watch == NULL && add_to_unsent(redis, cmd, facts, n)) {
+    if (op == NULL && watch == NULL && add_to_unsent(redis, cmd)) {
         ngx_chat_redis_cmd_free(cmd);
         return;
     }
 
-    cmd->is_resendable = n > 0;
-    add_facts(cmd, facts, n);
-    add_facts(cmd, &redis->base.wait, watch != NULL);
     submit(redis, cmd, op);
 }
 
@@ -404,9 +350,9 @@ is_full(const redisReply *reply)
 }
 
 
-/* Logs a reply of another type, or an error (or NULL), and fails cmd. */
+/* Fails cmd, whose reply is NULL (no server), an error, or of another type. */
 static void
-fail_unexpected(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+fail(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
     if (reply != NULL) {
         ngx_chat_redis_log_error(cmd->client, reply);
@@ -418,31 +364,9 @@ fail_unexpected(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 
 
 /*
- * 1 if the reply is an array of so many elements for each fact. Else command
- * and reply have ended, or the script is being loaded again.
- */
-static ngx_uint_t
-is_array(ngx_chat_redis_cmd_t *cmd, redisReply *reply, size_t step)
-{
-    if (reload(cmd, reply)) {
-        return 0;
-    }
-
-    if (reply == NULL || reply->type != REDIS_REPLY_ARRAY
-        || reply->elements % step != 0)
-    {
-        fail_unexpected(cmd, reply);
-        return 0;
-    }
-
-    return 1;
-}
-
-
-/*
- * Ends cmd with the facts of an array: read() makes one of the elements from i
- * on, and returns 0 where they are another program's. Without memory it sets
- * cmd->failed.
+ * Ends cmd with the facts of an array that has so many elements for each:
+ * read() makes one of the elements from i on, and returns 0 where they are
+ * another program's. Without memory it sets cmd->failed.
  */
 static void
 finish_array(ngx_chat_redis_cmd_t *cmd, redisReply *reply, size_t step,
@@ -451,88 +375,24 @@ finish_array(ngx_chat_redis_cmd_t *cmd, redisReply *reply, size_t step,
                                 chat_fact_t *fact))
 {
     size_t       i, n = 0;
-    chat_fact_t *facts = chat_arena_alloc(
-        cmd->arena, (reply->elements + 1) * sizeof(chat_fact_t));
+    chat_fact_t *facts;
 
-    if (facts == NULL) {
-        finish(cmd, reply, CHAT_ERROR, NULL, 0);
+    if (reply == NULL || reply->type != REDIS_REPLY_ARRAY
+        || reply->elements % step != 0)
+    {
+        fail(cmd, reply);
         return;
     }
 
-    for (i = 0; i < reply->elements; i += step) {
+    facts = chat_arena_alloc(cmd->arena,
+                             (reply->elements + 1) * sizeof(chat_fact_t));
+    cmd->failed = facts == NULL;
+
+    for (i = 0; i < reply->elements && !cmd->failed; i += step) {
         n += read(cmd, reply, i, &facts[n]);
     }
 
     finish(cmd, reply, cmd->failed ? CHAT_ERROR : CHAT_OK, facts, n);
-}
-
-
-/* Returns the worker that a fact depends on; empty: none. */
-static chat_str_t
-worker_in_fact(chat_str_t field, chat_str_t value)
-{
-    char          until = ' ';
-    size_t        skip = 1; /* the value's 0 or 1 */
-    chat_str_t    text = value;
-    const u_char *end;
-
-    if (chat_str_starts(field, "feed/")) {
-        text = field;
-        skip = 5;
-        until = '/';
-    } else if (chat_str_is(field, "open")) {
-        until = '\n';
-    } else if (!chat_str_starts(field, "claim/")
-               && !chat_str_starts(field, "stream/")
-               && !chat_str_starts(field, "hold/"))
-    {
-        return chat_str(NULL, 0);
-    }
-
-    if (text.len <= skip) {
-        return chat_str(NULL, 0);
-    }
-
-    text = chat_str(text.data + skip, text.len - skip);
-    end = memchr(text.data, until, text.len);
-    return end ? chat_str(text.data, (size_t) (end - text.data)) : text;
-}
-
-
-/*
- * The workers in a reply that must be looked up: unknown ones, and every
- * claimant. A client that has learned of a claimant's death may retry before
- * all workers know of it, and must not wait for that claimant again.
- */
-static ngx_uint_t
-unknown_workers(ngx_chat_store_redis_t *redis, const redisReply *reply,
-                chat_str_t names[NGX_CHAT_REDIS_LOOK_UP])
-{
-    size_t     i;
-    chat_str_t field, name;
-    ngx_uint_t k, n = 0;
-
-    for (i = 0; i + 1 < reply->elements && n < NGX_CHAT_REDIS_LOOK_UP; i += 2)
-    {
-        field = ngx_chat_redis_text(reply->element[i]);
-        name =
-            worker_in_fact(field, ngx_chat_redis_text(reply->element[i + 1]));
-
-        if (ngx_chat_redis_liveness_knows(&redis->liveness, name,
-                                          chat_str_starts(field, "claim/")))
-        {
-            continue;
-        }
-
-        for (k = 0; k < n && !chat_str_eq(names[k], name); k++) { /* void */
-        }
-
-        if (k == n) {
-            names[n++] = name;
-        }
-    }
-
-    return n;
 }
 
 
@@ -554,11 +414,69 @@ read_pair(ngx_chat_redis_cmd_t *cmd, const redisReply *reply, size_t i,
 }
 
 
-static void
-on_looked_up(void *data, ngx_uint_t known)
+/* Returns the worker that a fact depends on; empty: none. */
+static chat_str_t
+worker_in_fact(const chat_fact_t *fact)
 {
-    ngx_chat_redis_cmd_t *cmd = data;
+    chat_str_t text = fact->value;
 
+    if (chat_str_after(fact->field, "feed/", &text)) {
+        return chat_str_cut(&text, '/');
+    }
+
+    if (chat_str_is(fact->field, "open")) {
+        return chat_str_cut(&text, '\n');
+    }
+
+    return chat_str_starts(fact->field, "claim/")
+                   || chat_str_starts(fact->field, "stream/")
+                   || chat_str_starts(fact->field, "hold/")
+               ? chat_str_cut(&text, ' ')
+               : chat_str(NULL, 0);
+}
+
+
+/*
+ * The workers in a reply that must be looked up: unknown ones, and every
+ * claimant. A client that has learned of a claimant's death may retry before
+ * all workers know of it, and must not wait for that claimant again.
+ */
+static ngx_uint_t
+unknown_workers(ngx_chat_redis_cmd_t *cmd, const redisReply *reply,
+                chat_str_t names[NGX_CHAT_REDIS_LOOK_UP])
+{
+    size_t                  i;
+    chat_str_t              name;
+    ngx_uint_t              k, n = 0;
+    chat_fact_t             fact;
+    ngx_chat_store_redis_t *redis = cmd->data;
+
+    for (i = 0; i + 1 < reply->elements && n < NGX_CHAT_REDIS_LOOK_UP; i += 2)
+    {
+        if (!read_pair(cmd, reply, i, &fact)) {
+            continue;
+        }
+
+        name = worker_in_fact(&fact);
+
+        for (k = 0; k < n && !chat_str_eq(names[k], name); k++) { /* void */
+        }
+
+        if (k == n
+            && !ngx_chat_redis_liveness_knows(
+                &redis->liveness, name, chat_str_starts(fact.field, "claim/")))
+        {
+            names[n++] = name;
+        }
+    }
+
+    return n;
+}
+
+
+static void
+on_looked_up(ngx_chat_redis_cmd_t *cmd, ngx_uint_t known)
+{
     if (known) {
         finish_array(cmd, cmd->reply, 2, read_pair);
     } else {
@@ -574,19 +492,16 @@ on_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
     chat_str_t              names[NGX_CHAT_REDIS_LOOK_UP];
     ngx_chat_store_redis_t *redis = cmd->data;
 
-    if (!is_array(cmd, reply, 2)) {
-        return;
-    }
-
-    n = cmd->op ? unknown_workers(redis, reply, names) : 0;
+    /* a reply of another type has no elements */
+    n = cmd->op && reply ? unknown_workers(cmd, reply, names) : 0;
     if (n == 0) {
         finish_array(cmd, reply, 2, read_pair);
         return;
     }
 
     cmd->reply = reply;
-    ngx_chat_redis_liveness_query(&redis->liveness, names, n, cmd->op,
-                                  on_looked_up, cmd);
+    ngx_chat_redis_liveness_query(&redis->liveness, names, n, cmd,
+                                  on_looked_up);
 }
 
 
@@ -595,24 +510,16 @@ static ngx_uint_t
 read_payload(ngx_chat_redis_cmd_t *cmd, const redisReply *reply, size_t i,
              chat_fact_t *fact)
 {
-    size_t        left;
-    ngx_int_t     len;
-    chat_str_t    text = ngx_chat_redis_text(reply->element[i]);
-    const u_char *line = text.len ? memchr(text.data, '\n', text.len) : NULL;
+    uint64_t   len;
+    chat_str_t text = ngx_chat_redis_text(reply->element[i]);
 
-    if (line == NULL) {
-        return 0;
-    }
-
-    left = text.len - (size_t) (line + 1 - text.data);
-    len = ngx_atoi((u_char *) text.data, (size_t) (line - text.data));
-    if (len < 0 || (size_t) len > left) {
+    if (!chat_str_number(chat_str_cut(&text, '\n'), &len) || len > text.len) {
         return 0;
     }
 
     fact->field = cmd->args[i + 2];
-    fact->value = chat_str(line + 1, (size_t) len);
-    fact->payload = chat_str(line + 1 + len, left - (size_t) len);
+    fact->value = chat_str(text.data, (size_t) len);
+    fact->payload = chat_str(text.data + len, text.len - (size_t) len);
     fact->has_payload = 1;
     return 1;
 }
@@ -622,9 +529,8 @@ static void
 on_payloads(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
     if (reply != NULL && reply->elements + 2 != cmd->argc) {
-        fail_unexpected(cmd, reply);
-
-    } else if (is_array(cmd, reply, 1)) {
+        fail(cmd, reply);
+    } else {
         finish_array(cmd, reply, 1, read_payload);
     }
 }
@@ -639,89 +545,26 @@ redis_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 }
 
 
-static void
-on_append(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
-{
-    if (reload(cmd, reply)) {
-        return;
-    }
-
-    if (reply == NULL || reply->type != REDIS_REPLY_INTEGER) {
-        fail_unexpected(cmd, reply);
-    } else {
-        finish(cmd, reply, CHAT_OK, NULL, 0);
-    }
-}
-
-
-static void
-redis_append(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
-             uint64_t position, chat_str_t bytes, int last, uint64_t keep,
-             uint32_t ttl)
-{
-    ngx_chat_redis_cmd_t   *cmd;
-    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
-
-    /* half of the room is reserved for facts */
-    if (position == UINT64_MAX
-        || redis->cluster.retry_bytes + client_of(redis, key)->bytes
-                   + bytes.len
-               > NGX_CHAT_REDIS_PENDING / 2)
-    {
-        if (op != NULL) {
-            ngx_chat_store_refuse(&redis->base, op, CHAT_ERROR);
-        }
-
-        return;
-    }
-
-    cmd = call(redis, NGX_CHAT_REDIS_APPEND, on_append);
-    cmd->is_resendable = 1;
-    cmd->is_log = 1;
-    ngx_chat_redis_cmd_puts(cmd, "3");
-    add_key(cmd, key, "");
-    add_key(cmd, key, ":p");
-    add_key(cmd, key, ":l");
-    ngx_chat_redis_cmd_printf(cmd, "%uD", ttl);
-    ngx_chat_redis_cmd_printf(cmd, NGX_CHAT_REDIS_ID,
-                              ngx_min(keep, position) + 1);
-    ngx_chat_redis_cmd_printf(cmd, NGX_CHAT_REDIS_ID, position + 1);
-    ngx_chat_redis_cmd_puts(cmd, last ? "l" : "b");
-    ngx_chat_redis_cmd_add(cmd, bytes);
-    /* one server executes commands in the order of the connection */
-    submit(redis, cmd, redis->cluster.is_cluster ? op : NULL);
-}
-
-
-/* An entry of a log. */
+/* An entry of a log: its id, and an array of the name b or l and the bytes. */
 static ngx_uint_t
 read_entry(ngx_chat_redis_cmd_t *cmd, const redisReply *reply, size_t i,
            chat_fact_t *fact)
 {
-    char             *end;
     u_char           *p;
-    uint64_t          position;
-    chat_str_t        name;
-    const redisReply *id, *pair, *entry = reply->element[i];
+    uint64_t          id;
+    chat_str_t        text, name;
+    const redisReply *pair, *entry = reply->element[i];
 
-    if (entry->type != REDIS_REPLY_ARRAY || entry->elements != 2) {
+    if (entry->elements != 2 || entry->element[1]->elements != 2) {
         return 0;
     }
 
-    id = entry->element[0];
     pair = entry->element[1];
-
-    if (id->type != REDIS_REPLY_STRING || id->str[0] < '1' || id->str[0] > '9'
-        || pair->type != REDIS_REPLY_ARRAY || pair->elements != 2
-        || pair->element[1]->type != REDIS_REPLY_STRING)
-    {
-        return 0;
-    }
-
-    position = strtoull(id->str, &end, 10) - 1;
+    text = ngx_chat_redis_text(entry->element[0]);
     name = ngx_chat_redis_text(pair->element[0]);
 
-    if (ngx_strcmp(end, "-0") != 0
+    if (!chat_str_number(chat_str_cut(&text, '-'), &id) || id == 0
+        || !chat_str_is(text, "0")
         || !(chat_str_is(name, "b") || chat_str_is(name, "l")))
     {
         return 0;
@@ -733,21 +576,39 @@ read_entry(ngx_chat_redis_cmd_t *cmd, const redisReply *reply, size_t i,
         return 0;
     }
 
-    fact->field = chat_str(p, (size_t) (ngx_sprintf(p, "%uL", position) - p));
-    fact->value =
-        chat_str_is(name, "l") ? chat_cstr("last") : chat_str(NULL, 0);
+    fact->field = chat_str(p, (size_t) (ngx_sprintf(p, "%uL", id - 1) - p));
+    fact->value = chat_cstr(chat_str_is(name, "l") ? "last" : "");
     fact->payload = ngx_chat_redis_text(pair->element[1]);
     fact->has_payload = 1;
     return 1;
 }
 
 
+/* The reply to a read, or to an append, which has no entries. */
 static void
-on_read(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+on_entries(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    if (is_array(cmd, reply, 1)) {
-        finish_array(cmd, reply, 1, read_entry);
-    }
+    finish_array(cmd, reply, 1, read_entry);
+}
+
+
+static void
+redis_append(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
+             uint64_t position, chat_str_t bytes, int last, uint64_t keep,
+             uint32_t ttl)
+{
+    ngx_chat_redis_cmd_t   *cmd;
+    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
+
+    cmd = call(redis, NGX_CHAT_REDIS_APPEND, on_entries, key, suffixes, 3);
+    cmd->is_resendable = 1;
+    cmd->is_log = 1;
+    ngx_chat_redis_cmd_printf(
+        cmd, "%uD " NGX_CHAT_REDIS_ID " " NGX_CHAT_REDIS_ID " %s", ttl,
+        ngx_min(keep, position) + 1, position + 1, last ? "l" : "b");
+    ngx_chat_redis_cmd_add(cmd, bytes);
+    /* one server executes commands in the order of the connection */
+    submit(redis, cmd, redis->cluster.is_cluster ? op : NULL);
 }
 
 
@@ -758,12 +619,10 @@ redis_read(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     ngx_chat_redis_cmd_t   *cmd;
     ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
 
-    cmd = call(redis, NGX_CHAT_REDIS_READ, on_read);
-    ngx_chat_redis_cmd_puts(cmd, "1");
-    add_key(cmd, key, ":l");
-    ngx_chat_redis_cmd_printf(cmd, NGX_CHAT_REDIS_ID,
-                              ngx_min(position, UINT64_MAX - 1) + 1);
-    ngx_chat_redis_cmd_printf(cmd, "%uz", (size_t) CHAT_STORE_READ_MAX);
+    cmd = call(redis, NGX_CHAT_REDIS_READ, on_entries, key, &suffixes[2], 1);
+    ngx_chat_redis_cmd_printf(cmd, NGX_CHAT_REDIS_ID " %uz",
+                              ngx_min(position, UINT64_MAX - 1) + 1,
+                              (size_t) CHAT_STORE_READ_MAX);
     submit(redis, cmd, op);
 }
 
@@ -808,7 +667,13 @@ redis_alive(chat_store_t *store, chat_str_t worker)
 static int
 redis_key_unavailable(chat_store_t *store, const chat_key_t *key)
 {
-    return client_of((ngx_chat_store_redis_t *) store, key)->state
+    char                    tag[NGX_CHAT_REDIS_HEX + 1];
+    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
+
+    chat_digest_hex(&key->tag, NGX_CHAT_REDIS_HEX / 2, tag);
+    return ngx_chat_redis_cluster_client(&redis->cluster,
+                                         chat_slot(chat_cstr(tag)))
+               ->state
            == CHAT_STORE_UNAVAILABLE;
 }
 

@@ -2,10 +2,9 @@
  * ngx_chat_redis_liveness.c: see ngx_chat_redis_liveness.h.
  *
  * A query is one MGET: the epoch first, then the workers, so that both are of
- * the same data. The keys of a shard have one hash tag. The shards of workers
- * are in slots that are the same for all workers; a node's epoch is in any
- * slot of that node. A majority of shards decides about another worker and
- * about this one, so that two decisions have one shard in common.
+ * the same data. The keys of a shard have one hash tag, the same for all
+ * workers. A majority of shards decides about another worker and about this
+ * one, so that two decisions have one shard in common.
  */
 
 #include <ngx_config.h>
@@ -19,15 +18,14 @@
 #define NGX_CHAT_REDIS_RECENT 2000  /* a shard's reply counts so long */
 #define NGX_CHAT_REDIS_SETTLED 2000 /* all workers are back by then */
 #define NGX_CHAT_REDIS_MEMORY 60000 /* then an unused worker is forgotten */
-#define NGX_CHAT_REDIS_TAGS 512     /* tried at a time */
 
 /* A query to several shards. */
 typedef struct {
     ngx_chat_redis_liveness_t *liveness;
     ngx_uint_t                 pending; /* replies, and 1 while it is sent */
     ngx_uint_t                 replies;
-    void (*done)(void *data, ngx_uint_t known);
-    void *data;
+    ngx_chat_redis_cmd_t      *cmd; /* that waits for it */
+    void (*done)(ngx_chat_redis_cmd_t *cmd, ngx_uint_t known);
 } query_t;
 
 /* In the middle of the thirds: slots 2722, 8196, 13655. */
@@ -129,16 +127,17 @@ ngx_chat_redis_liveness_alive(ngx_chat_redis_liveness_t *liveness,
 }
 
 
-/* A shard has the worker's key, or has not. 1: the worker has died. */
-static ngx_uint_t
+/* A shard has the worker's key, or has not: is the worker still alive? */
+static void
 note_worker(const ngx_chat_redis_shard_t *shard,
             ngx_chat_redis_worker_t *worker, ngx_uint_t has_key)
 {
     ngx_uint_t                       i, was = worker->alive, missing = 0;
     const ngx_chat_redis_liveness_t *liveness = shard->liveness;
 
-    worker->missing &= ~((ngx_uint_t) 1 << shard->n);
-    worker->missing |= (ngx_uint_t) !has_key << shard->n;
+    i = (ngx_uint_t) (shard - liveness->shards);
+    worker->missing &= ~((ngx_uint_t) 1 << i);
+    worker->missing |= (ngx_uint_t) !has_key << i;
 
     for (i = 0; i < liveness->nshards; i++) {
         missing += (worker->missing >> i & 1)
@@ -147,102 +146,56 @@ note_worker(const ngx_chat_redis_shard_t *shard,
     }
 
     worker->alive = !is_majority(liveness, missing);
-    return was && !worker->alive;
+
+    if (was && !worker->alive) {
+        liveness->died(liveness->data);
+    }
 }
 
 
 static void
-set_prefix(ngx_chat_redis_shard_t *shard, const char *prefix)
+add_worker(ngx_chat_redis_cmd_t *cmd, const ngx_chat_redis_shard_t *shard,
+           chat_str_t worker)
 {
-    shard->len = ngx_strlen(prefix);
-    ngx_memcpy(shard->prefix, prefix, shard->len);
-    shard->slot = chat_slot(chat_cstr(prefix));
+    ngx_chat_redis_cmd_key(cmd, "%sworker:%*s", shard->prefix, worker.len,
+                           worker.data);
 }
 
 
-/* Finds a slot of the node for its epoch; 0: not at once, try it again. */
-static ngx_uint_t
-find_epoch_slot(ngx_chat_redis_shard_t *shard, ngx_uint_t node)
+/* A command that reads the epoch, and the workers that are added to it. */
+static ngx_chat_redis_cmd_t *
+create_mget(const ngx_chat_redis_shard_t *shard,
+            void (*done)(ngx_chat_redis_cmd_t *cmd, redisReply *reply),
+            void *data)
 {
-    char          prefix[sizeof(shard->prefix)];
-    ngx_uint_t    i;
-    const u_char *owner = shard->liveness->cluster->owner;
+    ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_cmd_create("MGET", done, data);
 
-    if (shard->len != 0 && owner[shard->slot] == node) {
-        return 1;
-    }
-
-    shard->has_epoch_of_data = 1;
-    shard->has_epoch = 0;
-
-    for (i = 0; i < NGX_CHAT_REDIS_TAGS; i++) {
-        (void) ngx_sprintf((u_char *) prefix, "chat:{%ui}:%Z", shard->tag);
-        set_prefix(shard, prefix);
-
-        if (owner[shard->slot] == node) {
-            return 1;
-        }
-
-        shard->tag = (shard->tag + 1) % (16 * CHAT_SLOTS);
-    }
-
-    return 0;
-}
-
-
-static void
-add_key(ngx_chat_redis_cmd_t *cmd, const ngx_chat_redis_shard_t *shard,
-        const char *kind, chat_str_t name)
-{
-    u_char key[sizeof(shard->prefix) + 16 + NGX_CHAT_REDIS_NAME], *end;
-
-    end = ngx_slprintf(key, key + sizeof(key), "%*s%s%*s", shard->len,
-                       shard->prefix, kind, name.len, name.data);
-    ngx_chat_redis_cmd_key(cmd, chat_str(key, (size_t) (end - key)));
+    ngx_chat_redis_cmd_key(cmd, "%sepoch", shard->prefix);
+    return cmd;
 }
 
 
 /* 1: it is submitted; 0: it is freed. */
 static ngx_uint_t
-submit(ngx_chat_redis_shard_t *shard, ngx_chat_redis_cmd_t *cmd,
-       ngx_uint_t is_setup)
+submit(const ngx_chat_redis_shard_t *shard, ngx_chat_redis_cmd_t *cmd)
 {
-    cmd->is_setup = is_setup & 1;
     return ngx_chat_redis_cluster_submit(shard->liveness->cluster, cmd)
            == NGX_OK;
 }
 
 
-/* Submits a command that reads the epoch and these workers. */
-static ngx_uint_t
-submit_mget(ngx_chat_redis_shard_t *shard, ngx_chat_redis_cmd_t *cmd,
-            const chat_str_t *workers, ngx_uint_t n, ngx_uint_t is_setup)
-{
-    ngx_uint_t i;
-
-    add_key(cmd, shard, "epoch", chat_cstr(""));
-
-    for (i = 0; i < n; i++) {
-        add_key(cmd, shard, "worker:", workers[i]);
-    }
-
-    return submit(shard, cmd, is_setup);
-}
-
-
 /* Sets a new epoch, unless another worker has set one. */
 static void
-set_epoch(ngx_chat_redis_shard_t *shard, ngx_uint_t is_setup)
+set_epoch(ngx_chat_redis_shard_t *shard)
 {
     chat_str_t           *worker = &shard->liveness->worker;
     ngx_chat_redis_cmd_t *cmd;
 
     cmd = ngx_chat_redis_cmd_create("SET", ngx_chat_redis_ignore, NULL);
-    add_key(cmd, shard, "epoch", chat_cstr(""));
-    ngx_chat_redis_cmd_printf(cmd, "%*s.%xL", worker->len, worker->data,
-                              ((int64_t) ngx_random() << 31) ^ ngx_random());
-    ngx_chat_redis_cmd_puts(cmd, "NX");
-    (void) submit(shard, cmd, is_setup);
+    ngx_chat_redis_cmd_key(cmd, "%sepoch", shard->prefix);
+    ngx_chat_redis_cmd_printf(cmd, "%*s.%M NX", worker->len, worker->data,
+                              ngx_current_msec);
+    (void) submit(shard, cmd);
 }
 
 
@@ -250,12 +203,11 @@ set_epoch(ngx_chat_redis_shard_t *shard, ngx_uint_t is_setup)
 static void
 note_epoch(ngx_chat_redis_shard_t *shard, const redisReply *reply)
 {
-    chat_digest_t              epoch;
-    ngx_chat_redis_liveness_t *liveness = shard->liveness;
+    chat_digest_t epoch;
 
     if (reply->type != REDIS_REPLY_STRING) {
         shard->since = ngx_current_msec;
-        set_epoch(shard, 0);
+        set_epoch(shard);
         return;
     }
 
@@ -263,10 +215,7 @@ note_epoch(ngx_chat_redis_shard_t *shard, const redisReply *reply)
 
     if (shard->has_epoch && !chat_digest_eq(&epoch, &shard->epoch)) {
         shard->since = ngx_current_msec;
-
-        if (shard->has_epoch_of_data) {
-            liveness->data_lost(liveness->data, shard->client);
-        }
+        shard->liveness->data_lost(shard->liveness->data, shard->client);
     }
 
     shard->epoch = epoch;
@@ -275,15 +224,15 @@ note_epoch(ngx_chat_redis_shard_t *shard, const redisReply *reply)
 
 
 /*
- * Reads the reply to submit_mget(); 0: it is none. A worker without a key
+ * Reads the reply to an MGET; 0: it is none. A worker without a key
  * counts as alive until the shard is settled.
  */
 static ngx_uint_t
 read_mget(ngx_chat_redis_shard_t *shard, const ngx_chat_redis_cmd_t *cmd,
           const redisReply *reply)
 {
-    size_t                     i, skip = shard->len + sizeof("worker:") - 1;
-    ngx_uint_t                 deaths = 0, has_key, settled;
+    size_t                     i, skip;
+    ngx_uint_t                 has_key, settled;
     ngx_chat_redis_worker_t   *worker;
     ngx_chat_redis_liveness_t *liveness = shard->liveness;
 
@@ -298,6 +247,7 @@ read_mget(ngx_chat_redis_shard_t *shard, const ngx_chat_redis_cmd_t *cmd,
     }
 
     note_epoch(shard, reply->element[0]);
+    skip = ngx_strlen(shard->prefix) + sizeof("worker:") - 1;
     shard->replied = ngx_current_msec;
 
     /* all living workers have connected again */
@@ -312,12 +262,8 @@ read_mget(ngx_chat_redis_shard_t *shard, const ngx_chat_redis_cmd_t *cmd,
         has_key = reply->element[i - 1]->type == REDIS_REPLY_STRING;
 
         if (has_key || settled) {
-            deaths += note_worker(shard, worker, has_key);
+            note_worker(shard, worker, has_key);
         }
-    }
-
-    if (deaths != 0) {
-        liveness->died(liveness->data);
     }
 
     return 1;
@@ -328,14 +274,15 @@ read_mget(ngx_chat_redis_shard_t *shard, const ngx_chat_redis_cmd_t *cmd,
 static void
 end_query(query_t *query)
 {
-    ngx_uint_t known = is_majority(query->liveness, query->replies);
-    void (*done)(void *data, ngx_uint_t known) = query->done;
+    ngx_uint_t            known;
+    ngx_chat_redis_cmd_t *cmd = query->cmd;
 
+    known = is_majority(query->liveness, query->replies);
     query->pending--;
 
-    if (done != NULL && (known || query->pending == 0)) {
-        query->done = NULL;
-        done(query->data, known);
+    if (cmd != NULL && (known || query->pending == 0)) {
+        query->cmd = NULL;
+        query->done(cmd, known);
     }
 
     if (query->pending == 0) {
@@ -368,30 +315,34 @@ on_query(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 void
 ngx_chat_redis_liveness_query(ngx_chat_redis_liveness_t *liveness,
                               const chat_str_t *workers, ngx_uint_t n,
-                              chat_store_op_t *op,
-                              void (*done)(void *data, ngx_uint_t known),
-                              void *data)
+                              ngx_chat_redis_cmd_t *cmd,
+                              void (*done)(ngx_chat_redis_cmd_t *cmd,
+                                           ngx_uint_t            known))
 {
-    ngx_uint_t            i;
-    ngx_chat_redis_cmd_t *cmd;
+    ngx_uint_t            i, k;
+    ngx_chat_redis_cmd_t *mget;
     query_t *query = ngx_alloc(sizeof(query_t), liveness->beat.log);
 
     if (query == NULL) {
-        done(data, 0);
+        done(cmd, 0);
         return;
     }
 
     query->liveness = liveness;
     query->pending = 1;
     query->replies = 0;
+    query->cmd = cmd;
     query->done = done;
-    query->data = data;
 
     for (i = 0; i < liveness->nshards; i++) {
-        cmd = ngx_chat_redis_cmd_create("MGET", on_query, query);
-        cmd->op = op;
-        query->pending +=
-            submit_mget(&liveness->shards[i], cmd, workers, n, 0);
+        mget = create_mget(&liveness->shards[i], on_query, query);
+        mget->op = cmd->op; /* it has a deadline, too */
+
+        for (k = 0; k < n; k++) {
+            add_worker(mget, &liveness->shards[i], workers[k]);
+        }
+
+        query->pending += submit(&liveness->shards[i], mget);
     }
 
     end_query(query);
@@ -423,11 +374,7 @@ on_beat_reply(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 
     shard->beating = 0;
 
-    /* the slot of a node's epoch may be another node's since the command */
-    if (reply != NULL
-        && (shard->has_workers
-            || &liveness->cluster->nodes[shard->n]->client == cmd->client))
-    {
+    if (reply != NULL) {
         (void) read_mget(shard, cmd, reply);
     }
 
@@ -436,84 +383,46 @@ on_beat_reply(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 }
 
 
+/* Sets this worker's key, and reads those of the known ones. */
 static void
-beat_shard(ngx_chat_redis_shard_t *shard, const chat_str_t *names,
-           ngx_uint_t n, ngx_uint_t is_setup)
+beat_shard(ngx_chat_redis_shard_t *shard)
 {
-    ngx_chat_redis_cmd_t *cmd;
+    ngx_uint_t                 i;
+    ngx_chat_redis_cmd_t      *cmd;
+    ngx_chat_redis_worker_t   *worker;
+    ngx_chat_redis_liveness_t *liveness = shard->liveness;
 
-    if (shard->has_workers) {
-        cmd = ngx_chat_redis_cmd_create("SET", on_key_set, shard);
-        add_key(cmd, shard, "worker:", shard->liveness->worker);
-        ngx_chat_redis_cmd_puts(cmd, "1");
-        ngx_chat_redis_cmd_puts(cmd, "PX");
-        ngx_chat_redis_cmd_printf(cmd, "%ui", (ngx_uint_t) NGX_CHAT_REDIS_TTL);
-        (void) submit(shard, cmd, is_setup);
+    cmd = ngx_chat_redis_cmd_create("SET", on_key_set, shard);
+    add_worker(cmd, shard, liveness->worker);
+    ngx_chat_redis_cmd_printf(cmd, "1 PX %ui",
+                              (ngx_uint_t) NGX_CHAT_REDIS_TTL);
+    (void) submit(shard, cmd);
+
+    cmd = create_mget(shard, on_beat_reply, shard);
+
+    for (i = 0; i < liveness->count; i++) {
+        worker = &liveness->workers[i];
+        add_worker(cmd, shard, chat_str(worker->name, worker->len));
     }
 
-    cmd = ngx_chat_redis_cmd_create("MGET", on_beat_reply, shard);
-    shard->beating = submit_mget(shard, cmd, names, n, is_setup);
-}
-
-
-static void
-beat_shards(ngx_chat_redis_liveness_t *liveness, ngx_uint_t is_setup)
-{
-    chat_str_t names[NGX_CHAT_REDIS_WORKERS];
-    ngx_uint_t i, n = liveness->count;
-
-    for (i = 0; i < n; i++) {
-        names[i] =
-            chat_str(liveness->workers[i].name, liveness->workers[i].len);
-    }
-
-    for (i = 0; i < liveness->nshards; i++) {
-        if (!liveness->shards[i].beating || is_setup) {
-            beat_shard(&liveness->shards[i], names, n, is_setup);
-        }
-    }
-}
-
-
-/* Reads the epochs of the nodes of a cluster. */
-static void
-beat_node_epochs(ngx_chat_redis_liveness_t *liveness)
-{
-    ngx_uint_t              i;
-    ngx_chat_redis_node_t  *node;
-    ngx_chat_redis_shard_t *shard;
-
-    for (i = 0; i < liveness->cluster->count; i++) {
-        node = liveness->cluster->nodes[i];
-        shard = &liveness->node_epochs[i];
-        shard->liveness = liveness;
-        shard->n = i;
-
-        if (node->is_open && node->slots != 0
-            && node->client.state == CHAT_STORE_UP && !shard->beating
-            && find_epoch_slot(shard, i))
-        {
-            beat_shard(shard, NULL, 0, 0);
-        }
-    }
+    shard->beating = submit(shard, cmd);
 }
 
 
 void
 ngx_chat_redis_liveness_beat(ngx_chat_redis_liveness_t *liveness)
 {
-    ngx_chat_redis_cluster_t *cluster = liveness->cluster;
+    ngx_uint_t i;
 
-    /* in a cluster this also connects to nodes without commands so far */
-    if (cluster->is_cluster
-            ? cluster->known
-            : ngx_chat_redis_cluster_state(cluster) == CHAT_STORE_UP)
-    {
-        beat_shards(liveness, 0);
+    if (!liveness->cluster->known) {
+        return;
     }
 
-    if (cluster->is_cluster && cluster->known) {
-        beat_node_epochs(liveness);
+    /* in a cluster this also connects to nodes without commands so far */
+    for (i = 0; i < liveness->nshards; i++) {
+        if (!liveness->shards[i].beating) {
+            beat_shard(&liveness->shards[i]);
+        }
     }
 }
 
@@ -542,8 +451,8 @@ void
 ngx_chat_redis_liveness_setup(ngx_chat_redis_liveness_t *liveness)
 {
     liveness->shards[0].since = ngx_current_msec;
-    set_epoch(&liveness->shards[0], 1);
-    beat_shards(liveness, 1);
+    set_epoch(&liveness->shards[0]);
+    beat_shard(&liveness->shards[0]);
 }
 
 
@@ -555,8 +464,8 @@ ngx_chat_redis_liveness_leave(ngx_chat_redis_liveness_t *liveness)
 
     for (i = 0; i < liveness->nshards; i++) {
         cmd = ngx_chat_redis_cmd_create("DEL", ngx_chat_redis_ignore, NULL);
-        add_key(cmd, &liveness->shards[i], "worker:", liveness->worker);
-        (void) submit(&liveness->shards[i], cmd, 0);
+        add_worker(cmd, &liveness->shards[i], liveness->worker);
+        (void) submit(&liveness->shards[i], cmd);
     }
 
     ngx_chat_redis_cluster_flush(liveness->cluster);
@@ -578,10 +487,8 @@ ngx_chat_redis_liveness_init(ngx_chat_redis_liveness_t *liveness,
     for (i = 0; i < liveness->nshards; i++) {
         shard = &liveness->shards[i];
         shard->liveness = liveness;
-        shard->n = i;
-        shard->has_workers = 1;
-        shard->has_epoch_of_data = !cluster->is_cluster;
-        set_prefix(shard, cluster->is_cluster ? shard_prefixes[i] : "chat:");
+        shard->prefix = cluster->is_cluster ? shard_prefixes[i] : "chat:";
+        shard->slot = chat_slot(chat_cstr(shard->prefix));
     }
 
     ngx_chat_event_set(&liveness->beat, on_beat, liveness, cluster->log);

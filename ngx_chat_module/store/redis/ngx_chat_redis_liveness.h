@@ -6,8 +6,8 @@
  * reads the keys of the workers that it knows. A missing key means a dead
  * worker, unless the connection is so young that the worker may not have
  * connected again. In a cluster the keys are in three shards, and a majority
- * of them decides. One more key, the epoch, is missing or has changed if a
- * server has lost its data.
+ * of them decides. One more key of a shard, the epoch, is missing or has
+ * changed if its server has lost its data.
  */
 
 #ifndef NGX_CHAT_REDIS_LIVENESS_H
@@ -32,12 +32,9 @@ typedef struct {
     u_char     name[NGX_CHAT_REDIS_NAME];
 } ngx_chat_redis_worker_t;
 
-/* Keys in one slot: of workers and an epoch, or of a node's epoch alone. */
+/* Keys in one slot: of workers and an epoch. */
 typedef struct {
     ngx_chat_redis_liveness_t *liveness;
-    ngx_uint_t                 n;
-    ngx_uint_t                 has_workers; /* it has a vote */
-    ngx_uint_t                 has_epoch_of_data;
     ngx_chat_redis_client_t   *client;  /* that has replied last */
     ngx_msec_t                 since;   /* when that began to reply */
     ngx_uint_t                 beating; /* a beat has no reply yet */
@@ -45,10 +42,8 @@ typedef struct {
     ngx_msec_t                 replied; /* when it has replied last */
     chat_digest_t              epoch;   /* of the epoch's text */
     ngx_uint_t                 has_epoch;
-    ngx_uint_t                 tag; /* of a node's epoch */
     unsigned                   slot;
-    size_t                     len;
-    u_char                     prefix[24]; /* of the keys */
+    const char                *prefix; /* of the keys */
 } ngx_chat_redis_shard_t;
 
 struct ngx_chat_redis_liveness_s {
@@ -61,9 +56,6 @@ struct ngx_chat_redis_liveness_s {
     /* Known ones. A new one replaces the one longest unused. */
     ngx_chat_redis_worker_t workers[NGX_CHAT_REDIS_WORKERS];
     ngx_uint_t              count;
-
-    /* One for each node of a cluster, as its data has its own epoch. */
-    ngx_chat_redis_shard_t node_epochs[NGX_CHAT_REDIS_MASTERS];
 
     /* The owner's; data is their argument. */
     void *data;
@@ -99,14 +91,13 @@ int ngx_chat_redis_liveness_alive(ngx_chat_redis_liveness_t *liveness,
                                   chat_str_t                 worker);
 
 /*
- * Queries the shards for workers. done() is called once, maybe at once;
- * known: a majority of the shards has replied. op bounds the time, as of a
- * command.
+ * Queries the shards for workers of the reply to cmd. done() is called once,
+ * maybe at once; known: a majority of the shards has replied.
  */
 void ngx_chat_redis_liveness_query(ngx_chat_redis_liveness_t *liveness,
                                    const chat_str_t *workers, ngx_uint_t n,
-                                   chat_store_op_t *op,
-                                   void (*done)(void *data, ngx_uint_t known),
-                                   void *data);
+                                   ngx_chat_redis_cmd_t *cmd,
+                                   void (*done)(ngx_chat_redis_cmd_t *cmd,
+                                                ngx_uint_t            known));
 
 #endif /* NGX_CHAT_REDIS_LIVENESS_H */

@@ -15,7 +15,7 @@
 
 #define NGX_CHAT_STORE_REDIS_UNSEEN 1000 /* ms; then UNAVAILABLE */
 #define NGX_CHAT_REDIS_PING 1000
-#define NGX_CHAT_REDIS_POLL 15000
+#define NGX_CHAT_REDIS_POLL 15 /* PINGs */
 #define NGX_CHAT_REDIS_NOTIFY_FIRST 20
 #define NGX_CHAT_REDIS_NOTIFY_LAST 300
 
@@ -25,7 +25,7 @@ setup_node(ngx_chat_redis_client_t *client)
 {
     ngx_chat_store_redis_t *redis = client->data;
 
-    ngx_chat_redis_load_scripts(client, 1);
+    ngx_chat_redis_load_scripts(client);
 
     if (!redis->cluster.is_cluster) {
         ngx_chat_redis_liveness_setup(&redis->liveness);
@@ -98,26 +98,45 @@ update_state(ngx_chat_store_redis_t *redis)
 }
 
 
+/* changed: a part of the store is UP or UNAVAILABLE, and was not. */
 static void
-on_node_state(ngx_chat_redis_cluster_t *cluster,
-              ngx_chat_redis_client_t  *client)
+follow_state(ngx_chat_store_redis_t *redis, ngx_uint_t changed)
 {
-    ngx_chat_store_redis_t *redis = cluster->data;
-    ngx_uint_t              changed = update_state(redis);
+    changed |= update_state(redis);
 
-    if (cluster->is_cluster) {
-        ngx_chat_redis_liveness_beat(&redis->liveness);
-    }
-
-    if (cluster->failed_over && redis->base.store.state == CHAT_STORE_UP) {
-        cluster->failed_over = 0;
+    if (redis->stale && redis->base.store.state == CHAT_STORE_UP) {
+        redis->stale = 0;
         repeat_facts(redis, 0);
 
-    } else if (changed
-               || (client != NULL && client->state != CHAT_STORE_RECONNECTING))
-    {
+    } else if (changed) {
         notify_all(redis);
     }
+}
+
+
+static void
+on_node_state(ngx_chat_redis_client_t *client)
+{
+    ngx_chat_store_redis_t *redis = client->data;
+
+    if (redis->cluster.is_cluster) {
+        ngx_chat_redis_liveness_beat(&redis->liveness);
+
+        /* it may be a former replica, or have lost its data */
+        redis->stale |= client->state == CHAT_STORE_UP;
+    }
+
+    follow_state(redis, 1);
+}
+
+
+static void
+on_slots(void *data)
+{
+    ngx_chat_store_redis_t *redis = data;
+
+    ngx_chat_redis_liveness_beat(&redis->liveness);
+    follow_state(redis, 0);
 }
 
 
@@ -126,8 +145,8 @@ on_beat(void *data)
 {
     ngx_chat_store_redis_t *redis = data;
 
-    if (redis->cluster.is_cluster && update_state(redis)) {
-        notify_all(redis);
+    if (redis->cluster.is_cluster) {
+        follow_state(redis, 0);
     }
 }
 
@@ -181,20 +200,18 @@ on_subscriber_closed(ngx_chat_redis_conn_t *conn, const char *why)
 static void
 on_subscriber_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
-    chat_digest_t           name;
+    uint64_t                prefix;
     ngx_chat_store_redis_t *redis = conn->data;
 
     if (ngx_chat_redis_is_message(reply, "message")) {
         /* the first 16 hex digits of a key's name */
-        if (chat_hex_read(ngx_chat_redis_text(reply->element[2]), name.bytes,
-                          sizeof(uint64_t)))
+        if (chat_hex_read(ngx_chat_redis_text(reply->element[2]),
+                          (u_char *) &prefix, sizeof(prefix)))
         {
-            ngx_chat_store_changed(&redis->base, ngx_chat_store_prefix(&name),
-                                   0);
+            ngx_chat_store_changed(&redis->base, prefix, 0);
         }
 
     } else if (ngx_chat_redis_is_message(reply, "subscribe")) {
-        redis->notify.polled = ngx_current_msec;
         notify_all(redis);
 
     } else if (reply->type == REDIS_REPLY_ERROR) {
@@ -216,16 +233,14 @@ on_subscriber_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 }
 
 
-/* Connects to a node, each time to another one. */
+/*
+ * Connects to a node, each time to another one. While it connects, the cluster
+ * may give the node another address; any node will do.
+ */
 static void
 subscribe(ngx_chat_store_redis_t *redis)
 {
-    if (redis->notify.node != NULL) {
-        redis->notify.node->is_used = 0;
-    }
-
     redis->notify.node = ngx_chat_redis_cluster_any(&redis->cluster);
-    redis->notify.node->is_used = 1;
     redis->notify.conn.host = redis->notify.node->client.conn.host;
 
     if (redis->notify.conn.host != NULL) {
@@ -259,8 +274,7 @@ on_ping(ngx_chat_redis_conn_t *conn)
         return "it has no slots";
     }
 
-    if (ngx_current_msec - redis->notify.polled > NGX_CHAT_REDIS_POLL) {
-        redis->notify.polled = ngx_current_msec;
+    if (++redis->notify.pings % NGX_CHAT_REDIS_POLL == 0) {
         notify_all(redis);
     }
 
@@ -298,7 +312,7 @@ on_master_found(ngx_chat_redis_sentinel_t   *sentinel,
     ngx_chat_store_redis_t *redis = sentinel->data;
 
     if (changed) {
-        redis->cluster.failed_over = 1;
+        redis->stale = 1;
         ngx_log_error(NGX_LOG_NOTICE, redis->cluster.log, 0,
                       "chat: the store %V has failed over to %V",
                       &redis->cluster.conf->name, &master->name);
@@ -322,25 +336,21 @@ on_master_unknown(ngx_chat_redis_sentinel_t *sentinel, const char *why)
 
 
 /* Sets a name that no other worker has or had. */
-static void
-set_worker_name(ngx_chat_store_redis_t *redis)
+static ngx_int_t
+set_worker_name(ngx_chat_store_redis_t *redis, ngx_log_t *log)
 {
-    char          hex[17];
-    u_char        text[NGX_INT64_LEN * 4 + 1], *end;
-    ngx_time_t   *tp = ngx_timeofday();
-    chat_digest_t digest;
+    u_char  *end;
+    uint64_t id;
 
-    end = ngx_snprintf(text, sizeof(text), "%P %T %M %L %p", ngx_pid, tp->sec,
-                       tp->msec, (int64_t) ngx_random(), redis);
-    chat_digest_of(&digest,
-                   chat_str(ngx_cycle->hostname.data, ngx_cycle->hostname.len),
-                   chat_str(text, (size_t) (end - text)));
-    chat_digest_hex(&digest, 8, hex);
+    if (ngx_chat_random(&id, sizeof(id), log) != NGX_OK) {
+        return NGX_ERROR;
+    }
 
-    end = ngx_snprintf(redis->worker, sizeof(redis->worker), "%P-%s", ngx_pid,
-                       hex);
+    end = ngx_snprintf(redis->worker, sizeof(redis->worker), "%P-%016xL",
+                       ngx_pid, id);
     redis->base.store.worker =
         chat_str(redis->worker, (size_t) (end - redis->worker));
+    return NGX_OK;
 }
 
 
@@ -356,15 +366,17 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     }
 
     ngx_chat_redis_init_store(redis);
-    set_worker_name(redis);
 
-    if (ngx_chat_store_base_init(&redis->base, cycle) != NGX_OK) {
+    if (set_worker_name(redis, cycle->log) != NGX_OK
+        || ngx_chat_store_base_init(&redis->base, cycle) != NGX_OK)
+    {
         return NULL;
     }
 
     redis->cluster.data = redis;
     redis->cluster.setup = setup_node;
     redis->cluster.changed = on_node_state;
+    redis->cluster.moved = on_slots;
     redis->liveness.data = redis;
     redis->liveness.beaten = on_beat;
     redis->liveness.died = notify_all;
@@ -387,7 +399,6 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     ngx_chat_redis_liveness_init(&redis->liveness, &redis->cluster,
                                  redis->base.store.worker);
 
-    redis->notify.polled = ngx_current_msec;
     redis->notify.conn.conf = conf;
     redis->notify.conn.log = cycle->log;
     redis->notify.conn.data = redis;

@@ -39,7 +39,7 @@ typedef struct {
     ngx_chat_redis_node_t *node; /* of the connection */
     ngx_event_t            retry;
     ngx_msec_t             backoff;
-    ngx_msec_t             polled; /* when all keys counted as changed */
+    ngx_uint_t             pings;
     ngx_uint_t             logged; /* that there is no subscription */
 } ngx_chat_redis_notify_t;
 
@@ -50,6 +50,7 @@ typedef struct {
     ngx_chat_redis_liveness_t liveness;
     ngx_chat_redis_notify_t   notify;
     ngx_msec_t                unseen_since; /* by the other workers */
+    ngx_uint_t                stale;  /* a server may lack the last writes */
     ngx_uint_t                logged; /* that the cluster is unavailable */
     u_char                    worker[NGX_CHAT_REDIS_NAME];
     char sha[NGX_CHAT_REDIS_SCRIPTS][2 * NGX_CHAT_REDIS_SHA1 + 1];
@@ -68,7 +69,6 @@ void ngx_chat_store_redis_close(chat_store_t *store);
 void ngx_chat_redis_init_store(ngx_chat_store_redis_t *redis);
 
 /* Submits SCRIPT LOAD of all scripts. */
-void ngx_chat_redis_load_scripts(ngx_chat_redis_client_t *client,
-                                 ngx_uint_t               is_setup);
+void ngx_chat_redis_load_scripts(ngx_chat_redis_client_t *client);
 
 #endif /* NGX_CHAT_STORE_REDIS_H */
