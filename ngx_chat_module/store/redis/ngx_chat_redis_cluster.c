@@ -534,7 +534,6 @@ on_slots(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
     cluster->outdated = 0;
     cluster->learned = ngx_current_msec;
     move_commands(cluster);
-    cluster->moved(cluster->data);
 }
 
 

@@ -59,9 +59,6 @@ struct ngx_chat_redis_cluster_s {
     void (*locate)(ngx_chat_redis_client_t *client);
     void (*setup)(ngx_chat_redis_client_t *client);
     void (*changed)(ngx_chat_redis_client_t *client);
-
-    /* The slots were learned. */
-    void (*moved)(void *data);
 };
 
 /* Starts to connect. The owner has zeroed it and set its part. */

@@ -56,11 +56,11 @@ repeat_facts(ngx_chat_store_redis_t *redis, ngx_uint_t all)
 
 /*
  * Sets the store's state. In a cluster a worker that the others cannot see
- * must not claim; after a second the store counts as unavailable. 1: the state
- * is UP or UNAVAILABLE now, and was not.
+ * must not claim; after a second the store counts as unavailable. changed: a
+ * part of the store is UP or UNAVAILABLE, and was not.
  */
-static ngx_uint_t
-update_state(ngx_chat_store_redis_t *redis)
+static void
+follow_state(ngx_chat_store_redis_t *redis, ngx_uint_t changed)
 {
     ngx_uint_t         level;
     chat_store_t      *store = &redis->base.store;
@@ -79,32 +79,24 @@ update_state(ngx_chat_store_redis_t *redis)
                     : CHAT_STORE_UNAVAILABLE;
     }
 
-    if (state == store->state) {
-        return 0;
-    }
+    if (state != store->state && state != CHAT_STORE_RECONNECTING) {
+        changed = 1;
 
-    /* one server's client logs its own state */
-    if (redis->cluster.is_cluster && state != CHAT_STORE_RECONNECTING) {
-        level = state == CHAT_STORE_UP && !redis->logged ? NGX_LOG_INFO
-                                                         : NGX_LOG_ERR;
-        redis->logged = state == CHAT_STORE_UNAVAILABLE;
-        ngx_log_error(level, redis->cluster.log, 0, "chat: the store %V is %s",
-                      &redis->cluster.conf->name,
-                      state == CHAT_STORE_UP ? "connected" : "unavailable");
+        /* one server's client logs its own state */
+        if (redis->cluster.is_cluster) {
+            level = state == CHAT_STORE_UP && !redis->logged ? NGX_LOG_INFO
+                                                             : NGX_LOG_ERR;
+            redis->logged = state == CHAT_STORE_UNAVAILABLE;
+            ngx_log_error(
+                level, redis->cluster.log, 0, "chat: the store %V is %s",
+                &redis->cluster.conf->name,
+                state == CHAT_STORE_UP ? "connected" : "unavailable");
+        }
     }
 
     store->state = state;
-    return state != CHAT_STORE_RECONNECTING;
-}
 
-
-/* changed: a part of the store is UP or UNAVAILABLE, and was not. */
-static void
-follow_state(ngx_chat_store_redis_t *redis, ngx_uint_t changed)
-{
-    changed |= update_state(redis);
-
-    if (redis->stale && redis->base.store.state == CHAT_STORE_UP) {
+    if (redis->stale && state == CHAT_STORE_UP) {
         redis->stale = 0;
         repeat_facts(redis, 0);
 
@@ -127,16 +119,6 @@ on_node_state(ngx_chat_redis_client_t *client)
     }
 
     follow_state(redis, 1);
-}
-
-
-static void
-on_slots(void *data)
-{
-    ngx_chat_store_redis_t *redis = data;
-
-    ngx_chat_redis_liveness_beat(&redis->liveness);
-    follow_state(redis, 0);
 }
 
 
@@ -376,7 +358,6 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     redis->cluster.data = redis;
     redis->cluster.setup = setup_node;
     redis->cluster.changed = on_node_state;
-    redis->cluster.moved = on_slots;
     redis->liveness.data = redis;
     redis->liveness.beaten = on_beat;
     redis->liveness.died = notify_all;
