@@ -451,15 +451,10 @@ move_unsent(ngx_chat_redis_node_t *node)
     for (cmd = ngx_chat_redis_next(&client->cmds, NULL); cmd; cmd = next) {
         next = ngx_chat_redis_next(&client->cmds, cmd);
 
-        if (!cmd->is_keyed) {
-            continue;
-        }
-
-        if (cmd->is_sent || cluster->owner[cmd->slot] == node->n
-            || (cmd->is_asking && client->state == CHAT_STORE_UP))
+        if (cmd->is_keyed && !cmd->is_sent
+            && cluster->owner[cmd->slot] != node->n
+            && !(cmd->is_asking && client->state == CHAT_STORE_UP))
         {
-            stay++;
-        } else {
             ngx_chat_redis_remove(client, cmd);
             ngx_queue_insert_tail(&moved, &cmd->queue);
         }
@@ -468,6 +463,11 @@ move_unsent(ngx_chat_redis_node_t *node)
     while ((cmd = ngx_chat_redis_take(&moved)) != NULL) {
         cmd->is_asking = 0;
         resubmit(cluster, cmd);
+    }
+
+    /* of a slot without an owner they may have come back */
+    while ((cmd = ngx_chat_redis_next(&client->cmds, cmd)) != NULL) {
+        stay += cmd->is_keyed;
     }
 
     return stay;
