@@ -185,7 +185,8 @@ s48_a_bare_value_becomes_a_message(void **state)
             "\"role\":\"tool\", \"id\":\"1\",\"toolCallId\":\"a\","
             "\"content\":[],\"error\":\"e\"");
     becomes(CHAT_OUTCOME_OK, "{\"role\":\"tool\",\"toolCallId\":\"a\"}",
-            MADE "\"\"");
+            MADE "\"{\\\"role\\\":\\\"tool\\\",\\\"toolCallId\\\":\\\"a\\\"}"
+                 "\"");
     becomes(CHAT_OUTCOME_OK, "{\"role\":\"tool\",\"toolCallId\":\"b\"}",
             MADE "\"{\\\"role\\\":\\\"tool\\\",\\\"toolCallId\\\":\\\"b\\\"}"
                  "\"");

@@ -21,15 +21,6 @@
 
 #define CHAT_AG_UI_TOOLS_MAX 1024 /* in a body; with more none is known */
 
-/* A tool message's text; all are JSON texts. */
-typedef struct {
-    chat_str_t id;
-    chat_str_t content;
-    chat_str_t error; /* empty: none */
-    int        sent;  /* a client sent it as it is */
-} tool_t;
-
-
 chat_str_t
 chat_ag_ui_call_name(chat_json_doc_t *doc, const chat_json_t *call)
 {
@@ -100,57 +91,6 @@ chat_ag_ui_tool_digest(chat_json_doc_t *doc, const chat_json_t *message,
     }
 
     return CHAT_OK;
-}
-
-
-/*
- * Reads a result: a tool message as a client sent it, or a bare value, as a
- * service gives it. What is made anew is in the payload's arena. CHAT_ERROR:
- * no memory.
- */
-static chat_rc_e
-read_tool(const chat_result_t *result, chat_json_doc_t *payload, tool_t *tool)
-{
-    chat_buf_t         text = { 0 };
-    const chat_json_t *root = payload->root;
-
-    memset(tool, 0, sizeof(*tool));
-
-    if (chat_ag_ui_role(payload, root) == CHAT_ROLE_RESULTS
-        && chat_str_eq(chat_json_text(payload, root, "toolCallId"),
-                       result->id))
-    {
-        tool->content =
-            chat_json_raw(payload, chat_json_get(payload, root, "content"));
-        tool->error = chat_json_raw(payload, tool_error(payload, root));
-
-        if (chat_json_text(payload, root, "id").len != 0) {
-            tool->sent = 1;
-            tool->id =
-                chat_json_raw(payload, chat_json_get(payload, root, "id"));
-            return CHAT_OK;
-        }
-
-    } else {
-        tool->content = payload->text;
-
-        /* a text is one, of others the JSON */
-        if (root->type != CHAT_JSON_STRING) {
-            chat_buf_json(&text, payload->text);
-            if (chat_buf_move(&text, payload->arena, &tool->content)) {
-                return CHAT_ERROR;
-            }
-        }
-
-        if (result->outcome == CHAT_OUTCOME_ERROR) {
-            tool->error = tool->content;
-        }
-    }
-
-    chat_buf_format(&text, "result-%v", result->id);
-    chat_buf_quote(&text, 0);
-
-    return chat_buf_move(&text, payload->arena, &tool->id);
 }
 
 
@@ -311,32 +251,58 @@ call_result(chat_transcript_t *t, chat_call_t *call)
 /* ---- inserting results ---- */
 
 
+/* 1 if it is a tool message as clients send it, else a service's value. */
+static int
+is_message(const chat_result_t *result, chat_json_doc_t *payload)
+{
+    const chat_json_t *root = payload->root;
+
+    return chat_ag_ui_role(payload, root) == CHAT_ROLE_RESULTS
+           && chat_json_text(payload, root, "id").len != 0
+           && chat_str_eq(chat_json_text(payload, root, "toolCallId"),
+                          result->id);
+}
+
+
+/* A member with the value: the content is a text. */
+static void
+put_text(const char *key, const chat_json_doc_t *value, chat_buf_t *out)
+{
+    chat_buf_format(out,
+                    value->root->type == CHAT_JSON_STRING ? ",\"%s\":%v"
+                                                          : ",\"%s\":%j",
+                    key, value->text);
+}
+
+
 /* A tool message; one that a client has sent goes in as it was. */
 static chat_rc_e
 write_message(const chat_result_t *result, chat_json_doc_t *payload,
               chat_buf_t *out)
 {
-    tool_t tool;
+    size_t from;
 
     if (payload->root == NULL) {
         return CHAT_BAD;
     }
 
-    if (read_tool(result, payload, &tool) != CHAT_OK) {
-        return CHAT_ERROR;
-    }
-
-    if (tool.sent) {
+    if (is_message(result, payload)) {
         chat_buf_add(out, result->payload);
         return CHAT_OK;
     }
 
-    chat_buf_format(
-        out,
-        "{\"id\":%v,\"role\":\"tool\",\"toolCallId\":%j,\"content\":%v%s%v}",
-        tool.id, result->id,
-        tool.content.len ? tool.content : chat_cstr("\"\""),
-        tool.error.len != 0 ? ",\"error\":" : "", tool.error);
+    chat_buf_puts(out, "{\"id\":");
+    from = out->len;
+    chat_buf_format(out, "result-%v", result->id);
+    chat_buf_quote(out, from);
+    chat_buf_format(out, ",\"role\":\"tool\",\"toolCallId\":%j", result->id);
+    put_text("content", payload, out);
+
+    if (result->outcome == CHAT_OUTCOME_ERROR) {
+        put_text("error", payload, out);
+    }
+
+    chat_buf_puts(out, "}");
 
     return CHAT_OK;
 }
@@ -570,10 +536,11 @@ run_event(const chat_request_t *rq, const char *type, chat_buf_t *out)
 static void
 tell(const chat_result_t *results, size_t n, chat_buf_t *out)
 {
-    tool_t               tool;
     size_t               i;
+    chat_buf_t           text = { 0 };
+    chat_str_t           id, content, error;
     chat_arena_t        *arena = chat_arena_create(0);
-    chat_json_doc_t      payload;
+    chat_json_doc_t      doc;
     const chat_result_t *result;
 
     for (i = 0; arena != NULL && i < n; i++) {
@@ -582,22 +549,35 @@ tell(const chat_result_t *results, size_t n, chat_buf_t *out)
 
         /* an interrupt is no call: there is no event that answers it */
         if (result->call == NULL || result->outcome == CHAT_OUTCOME_NONE
-            || chat_json_parse(&payload, arena, result->payload) != CHAT_OK
-            || read_tool(result, &payload, &tool) != CHAT_OK)
+            || chat_json_parse(&doc, arena, result->payload) != CHAT_OK)
         {
             continue;
         }
 
+        if (!is_message(result, &doc)) {
+            text.len = 0;
+            (void) write_message(result, &doc, &text);
+            if (chat_json_parse(&doc, arena, chat_buf_str(&text)) != CHAT_OK) {
+                continue;
+            }
+        }
+
+        id = chat_json_raw(&doc, chat_json_get(&doc, doc.root, "id"));
+        content =
+            chat_json_raw(&doc, chat_json_get(&doc, doc.root, "content"));
+        error = chat_json_raw(&doc, tool_error(&doc, doc.root));
+
         chat_buf_format(
             out,
-            "data: {\"type\":\"TOOL_CALL_RESULT\",\"messageId\":%v,"
+            "data: {\"type\":\"TOOL_CALL_RESULT\",\"messageId\":%l,"
             "\"toolCallId\":%j,\"content\":%l,\"role\":\"tool\"}\n\n",
-            tool.id, result->id,
-            tool.content.len ? tool.content
-            : tool.error.len ? tool.error
-                             : chat_cstr("\"\""));
+            id, result->id,
+            content.len ? content
+            : error.len ? error
+                        : chat_cstr("\"\""));
     }
 
+    chat_buf_free(&text);
     chat_arena_destroy(arena);
 }
 

@@ -503,7 +503,7 @@ run_error(reader_t *r)
 
 /* All types that end something, or mean something. */
 static const struct {
-    const char *type;
+    const char *type; /* or several types, as it begins them */
     ends_e      ends;
     void (*read)(reader_t *r); /* NULL: it means nothing */
 } types[] = {
@@ -516,20 +516,12 @@ static const struct {
     { "RUN_STARTED", CHAT_AG_UI_ALL, run_started },
     { "RUN_FINISHED", CHAT_AG_UI_ALL, run_finished },
     { "RUN_ERROR", CHAT_AG_UI_NONE, run_error },
-    { "TEXT_MESSAGE_START", CHAT_AG_UI_LANE, NULL },
-    { "TEXT_MESSAGE_CONTENT", CHAT_AG_UI_LANE, NULL },
-    { "TEXT_MESSAGE_END", CHAT_AG_UI_LANE, NULL },
-    { "TEXT_MESSAGE_CHUNK", CHAT_AG_UI_LANE, NULL },
-    { "STATE_SNAPSHOT", CHAT_AG_UI_LANE, NULL },
-    { "STATE_DELTA", CHAT_AG_UI_LANE, NULL },
+    { "TEXT_MESSAGE_", CHAT_AG_UI_LANE, NULL },
+    { "STATE_", CHAT_AG_UI_LANE, NULL },
     { "CUSTOM", CHAT_AG_UI_LANE, NULL },
-    { "STEP_STARTED", CHAT_AG_UI_LANE, NULL },
-    { "STEP_FINISHED", CHAT_AG_UI_LANE, NULL },
+    { "STEP_", CHAT_AG_UI_LANE, NULL },
     { "REASONING_START", CHAT_AG_UI_LANE, NULL },
-    { "REASONING_MESSAGE_START", CHAT_AG_UI_LANE, NULL },
-    { "REASONING_MESSAGE_CONTENT", CHAT_AG_UI_LANE, NULL },
-    { "REASONING_MESSAGE_END", CHAT_AG_UI_LANE, NULL },
-    { "REASONING_MESSAGE_CHUNK", CHAT_AG_UI_LANE, NULL },
+    { "REASONING_MESSAGE_", CHAT_AG_UI_LANE, NULL },
     { "REASONING_END", CHAT_AG_UI_LANE, NULL },
     { "SUBAGENT_FINISHED", CHAT_AG_UI_ENDED, NULL },
     { "SUBAGENT_ERROR", CHAT_AG_UI_ENDED, NULL },
@@ -572,7 +564,7 @@ chat_ag_ui_read(void *reader, const chat_frame_t *frame)
         return CHAT_DECLINED;
     }
 
-    while (i < CHAT_AG_UI_TYPES && !chat_str_is(type, types[i].type)) {
+    while (i < CHAT_AG_UI_TYPES && !chat_str_starts(type, types[i].type)) {
         i++;
     }
 
