@@ -102,6 +102,9 @@ typedef struct {
                                      dropped calls, and which indexes change;
                                      else its events decide, and it is sent
                                      whole or not at all */
+    unsigned raw_pieces : 1;      /* the pieces of a call's arguments are
+                                     strings within their JSON text, and keep
+                                     their escapes (gemini) */
     unsigned chains : 1;          /* a client may name a response instead of
                                      sending its calls */
     unsigned takes_ids : 1;       /* its clients accept a line id: in any

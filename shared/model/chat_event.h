@@ -54,8 +54,7 @@ typedef enum {
     CHAT_EVENT_STEP_OPEN,   /* a further step begins (ai_sdk, ag_ui); id: what
                                a chained body will name it by, or empty */
     CHAT_EVENT_CALL_OPEN,   /* call, id, name, kind */
-    CHAT_EVENT_CALL_ARGS,   /* call, text: the next piece of the arguments, or
-                               (gemini) of a value in them */
+    CHAT_EVENT_CALL_ARGS,   /* call, text: the next piece of the arguments */
     CHAT_EVENT_CALL_READY,  /* call, id (authoritative), name; text: the whole
                                arguments as JSON text, if whole is set, else
                                the pieces so far are the arguments */
@@ -81,7 +80,8 @@ typedef struct {
     chat_str_t            id;
     chat_str_t            name;
     chat_str_t            text;
-    const chat_json_t    *node;    /* ARGS: the string that text is; or NULL */
+    const chat_json_t    *node;    /* ARGS: the string that text is, decoded
+                                      or (gemini) not; or NULL */
     chat_digest_t         digest;  /* RESULT: of the outcome; READY: the call's
                                     fingerprint, set by the stream */
     chat_replay_verdict_e verdict; /* set by the replay filter, and */

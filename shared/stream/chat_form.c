@@ -246,7 +246,7 @@ loosen(chat_form_t *form, chat_str_t input)
 }
 
 
-/* The decoded pieces of n frames as one; without memory the calls fail. */
+/* The pieces of n frames as one; without memory the calls fail. */
 static chat_str_t
 join(const chat_forms_t *forms, const chat_form_values_t *values, size_t n)
 {
@@ -267,8 +267,9 @@ join(const chat_forms_t *forms, const chat_form_values_t *values, size_t n)
     for (i = 0, p = text; i < n; i++) {
         piece = values[i].piece;
 
-        p = values[i].has == 0 ? chat_str_copy(p, piece)
-                               : chat_json_unescape(piece, p);
+        p = values[i].has == 0 || forms->dialect->raw_pieces
+                ? chat_str_copy(p, piece)
+                : chat_json_unescape(piece, p);
     }
 
     return chat_str(text, (size_t) (p - text));

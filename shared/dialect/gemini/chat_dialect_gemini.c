@@ -78,6 +78,14 @@ chat_gemini_goes_on(chat_json_doc_t *doc, const chat_json_t *node)
 }
 
 
+/* Some servers send an empty object to keep a connection. */
+static int
+is_idle(const chat_frame_t *frame)
+{
+    return chat_str_is(frame->data, "{}") || chat_str_is(frame->data, "{ }");
+}
+
+
 /* 1 if one of the query's arguments is that the answer be SSE. */
 static int
 asks_sse(chat_str_t query)
@@ -136,7 +144,8 @@ typedef struct {
 } index_t;
 
 typedef struct {
-    chat_gemini_args_t *args;    /* the pieces of the present call */
+    chat_gemini_args_t *args; /* of the present call, which come in pieces */
+    chat_buf_t          text; /* of them, so far */
     int                 in_call; /* of the last call more pieces may come */
 
     result_t *results; /* of the present step */
@@ -195,10 +204,11 @@ begin_call(chat_transcript_t *t, const chat_json_t *function)
     call.ready = !body->in_call;
 
     if (body->in_call) {
-        body->args = chat_gemini_args_begin(body->args, t->arena);
+        body->text.len = 0;
+        body->args = chat_gemini_args_begin(body->args, t->arena, &body->text);
     }
 
-    if (call.id.data == NULL || (body->in_call && body->args == NULL)) {
+    if (call.id.data == NULL || body->text.failed) {
         chat_transcript_fail(t, CHAT_ERROR);
     }
 
@@ -213,16 +223,16 @@ add_pieces(chat_transcript_t *t, const chat_json_t *function)
     body_t      *body = t->data;
     chat_call_t *call = &t->rq->calls[t->rq->ncalls - 1];
 
-    (void) chat_gemini_args_add(body->args, t->doc, function);
+    (void) chat_gemini_args_add(body->args, t->doc, function, &body->text);
 
     if (!chat_gemini_goes_on(t->doc, function)) {
         body->in_call = 0;
         call->ready = 1;
 
         /* the arguments wait there until call_args() */
-        if (chat_gemini_args_text(body->args, t->arena, &call->payload)
-            == CHAT_ERROR) {
-            chat_transcript_fail(t, CHAT_ERROR);
+        if (chat_gemini_args_end(body->args, &body->text)) {
+            chat_transcript_fail(
+                t, chat_buf_move(&body->text, t->arena, &call->payload));
         }
     }
 }
@@ -335,13 +345,29 @@ index_calls(chat_transcript_t *t, const chat_step_t *step)
 }
 
 
-/* Gives the result to the first call of the key that awaits one, or more. */
+/*
+ * Gives the result to the first call of its id, or else of its name, that
+ * awaits one, or more.
+ */
 static void
-give_result(chat_transcript_t *t, const chat_step_t *step, index_t *index,
-            chat_str_t key, const result_t *result)
+give_result(chat_transcript_t *t, const chat_step_t *step,
+            const result_t *result, int by_id)
 {
+    body_t             *body = t->data;
+    index_t            *index = &body->ids;
+    chat_str_t          key, id = chat_json_text(t->doc, result->result, "id");
     chat_call_t        *call;
-    chat_table_entry_t *entry = chat_table_find(&index->keys, key);
+    chat_table_entry_t *entry = chat_table_find(&index->keys, id);
+
+    if (by_id != (entry != NULL)) {
+        return;
+    }
+
+    if (!by_id) {
+        index = id.len == 0 ? &body->names : &body->no_ids;
+        key = chat_json_text(t->doc, result->result, "name");
+        entry = chat_table_find(&index->keys, key);
+    }
 
     while (entry != NULL && entry->number != 0) {
         call = &t->rq->calls[step->first + (entry->number - 1) % step->count];
@@ -363,35 +389,17 @@ static void
 match_results(chat_transcript_t *t)
 {
     size_t             i;
-    chat_str_t         id, name;
     const chat_step_t *step = &t->rq->steps[t->rq->nsteps - 1];
-    body_t            *body = t->data;
-    result_t          *result;
+    const body_t      *body = t->data;
 
     if (index_calls(t, step) != CHAT_OK) {
         chat_transcript_fail(t, CHAT_ERROR);
         return;
     }
 
-    for (i = 0; i < body->nresults; i++) {
-        id = chat_json_text(t->doc, body->results[i].result, "id");
-
-        if (id.len != 0) {
-            give_result(t, step, &body->ids, id, &body->results[i]);
-        }
-    }
-
-    for (i = 0; i < body->nresults; i++) {
-        result = &body->results[i];
-        id = chat_json_text(t->doc, result->result, "id");
-        name = chat_json_text(t->doc, result->result, "name");
-
-        if (id.len == 0) {
-            give_result(t, step, &body->names, name, result);
-
-        } else if (chat_table_find(&body->ids.keys, id) == NULL) {
-            give_result(t, step, &body->no_ids, name, result);
-        }
+    for (i = 0; i < 2 * body->nresults; i++) {
+        give_result(t, step, &body->results[i % body->nresults],
+                    i < body->nresults);
     }
 }
 
@@ -581,6 +589,7 @@ read_request(chat_transcript_t *t)
     t->data = &body;
     chat_transcript_read(t, contents);
     chat_transcript_end(t);
+    chat_buf_free(&body.text);
     return CHAT_OK;
 }
 
@@ -695,6 +704,7 @@ const chat_dialect_t chat_dialect_gemini = {
     .form = &form,
     .provider = 1,
     .numbered = 1,
+    .raw_pieces = 1,
     .paths = CHAT_LIST(":streamGenerateContent", ":generateContent"),
     /* these take contents, but make no answer */
     .not_paths = CHAT_LIST(":countTokens", ":computeTokens", ":embedContent",
@@ -707,10 +717,9 @@ const chat_dialect_t chat_dialect_gemini = {
         "modelArmorConfig", "serviceTier"),
     .request = read_request,
     .reader_size = sizeof(chat_gemini_reader_t),
-    .call_size = sizeof(chat_gemini_live_t),
-    .idle = chat_gemini_idle,
+    .call_size = sizeof(chat_stream_call_t),
+    .idle = is_idle,
     .read = chat_gemini_read,
-    .piece = chat_gemini_piece,
     .interrupted = interrupted,
     .empty = empty,
     .refuse = refuse,

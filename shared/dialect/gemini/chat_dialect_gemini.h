@@ -12,12 +12,7 @@
 /* Arguments that come in pieces, each with the path of a value. */
 typedef struct chat_gemini_args_s chat_gemini_args_t;
 
-/* A call of the stream, and what reads one. */
-typedef struct {
-    chat_stream_call_t  call;
-    chat_gemini_args_t *args; /* if it is pending */
-} chat_gemini_live_t;
-
+/* What reads a stream. */
 typedef struct {
     chat_reader_t       reader;
     chat_gemini_args_t *args;        /* the pieces of one call at a time */
@@ -30,9 +25,7 @@ typedef struct {
 } chat_gemini_reader_t;
 
 /* Members of the table; chat_dialect.h says what they promise. */
-int       chat_gemini_idle(const chat_frame_t *frame);
 chat_rc_e chat_gemini_read(void *reader, const chat_frame_t *frame);
-void      chat_gemini_piece(chat_stream_call_t *call, chat_str_t text);
 
 /* The object of a part that is a call; NULL if it is none. */
 const chat_json_t *chat_gemini_function(chat_json_doc_t   *doc,
@@ -51,29 +44,24 @@ chat_str_t chat_gemini_id(chat_json_doc_t *doc, chat_arena_t *arena,
 int chat_gemini_goes_on(chat_json_doc_t *doc, const chat_json_t *node);
 
 /*
- * Those of another call: the pieces of the last one are forgotten. args: NULL
- * for the first call. In the arena, which lives as the stream or body; NULL
- * without memory.
+ * Begins the arguments of another call. Each of these functions appends the
+ * next piece of their JSON text to out. args: NULL for the first call. In the
+ * arena, which lives as the stream or body; NULL without memory (out fails).
  */
 chat_gemini_args_t *chat_gemini_args_begin(chat_gemini_args_t *args,
-                                           chat_arena_t       *arena);
+                                           chat_arena_t       *arena,
+                                           chat_buf_t         *out);
 
 /*
- * The next pieces: those of this functionCall. Returns the piece's string, if
- * there is but one piece, and it goes on where the last one ended; else NULL.
+ * Adds the pieces of this functionCall. Returns the piece's string if there is
+ * only one piece, and its escaped text is all that out gets; else NULL.
  */
 const chat_json_t *chat_gemini_args_add(chat_gemini_args_t *args,
                                         chat_json_doc_t    *doc,
-                                        const chat_json_t  *function);
+                                        const chat_json_t  *function,
+                                        chat_buf_t         *out);
 
-/* The next piece, which goes on where the last one ended. */
-void chat_gemini_args_more(chat_gemini_args_t *args, chat_str_t text);
-
-/*
- * All of them as JSON text in the arena. CHAT_LIMIT: past a bound, or written
- * in a way that is not known here; CHAT_ERROR: there was no memory.
- */
-chat_rc_e chat_gemini_args_text(const chat_gemini_args_t *args,
-                                chat_arena_t *arena, chat_str_t *out);
+/* Ends them. 0: they are unknown, and what out got is not their text. */
+int chat_gemini_args_end(chat_gemini_args_t *args, chat_buf_t *out);
 
 #endif /* CHAT_DIALECT_GEMINI_H */

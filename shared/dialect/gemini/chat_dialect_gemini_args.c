@@ -1,124 +1,55 @@
 /*
  * chat_dialect_gemini_args.c: arguments of a call that come in pieces.
  *
- * A piece is a path ($.items[0].name) and a value; further strings of one
- * path go on where the last one ended. The pieces make a tree, and the tree
- * the arguments as the client will send them back. What is past a bound, or
- * written in another way, makes the arguments unknown, never wrong.
+ * A piece is a path ($.items[0].name) and a value; a further string of the
+ * last path goes on where the last one ended. A model writes its arguments
+ * from front to back, so each piece becomes the next piece of their JSON text.
+ * A piece that goes back, is past a bound or is written in another way makes
+ * the arguments unknown, never wrong.
  */
 
 #include "dialect/gemini/chat_dialect_gemini.h"
 
 #define CHAT_GEMINI_DEPTH 32
-#define CHAT_GEMINI_VALUES 1024     /* of a call */
-#define CHAT_GEMINI_BYTES (1 << 20) /* of all calls of a stream, or body */
+#define CHAT_GEMINI_MEMBERS 1024 /* of all objects in a call's arguments */
 
-typedef struct value_s value_t;
-
-typedef enum {
-    CHAT_GEMINI_NOTHING, /* only its path was seen */
-    CHAT_GEMINI_MEMBERS,
-    CHAT_GEMINI_ELEMENTS,
-    CHAT_GEMINI_STRING, /* of the pieces */
-    CHAT_GEMINI_RAW     /* the one piece is JSON text */
-} type_e;
-
-struct value_s {
-    type_e         type;
-    chat_str_t     key; /* of an element: its digits */
-    value_t       *next;
-    value_t       *first; /* of the values within */
-    value_t       *last;
-    size_t         count;
-    unsigned char *text;
-    size_t         len;
-    size_t         size;
-};
+/* An object or list that is not closed yet. */
+typedef struct {
+    int      list;
+    uint64_t count; /* of values so far */
+    uint64_t path;  /* hash of the last one's path */
+} level_t;
 
 struct chat_gemini_args_s {
-    chat_arena_t *arena;
-    value_t       root;
-    value_t      *value;  /* that the last piece went to, a string; or NULL */
-    size_t        values; /* without the root */
-    size_t        bytes;  /* taken from the arena, of all calls so far */
-    int           lost;
-    int           failed; /* an allocation did */
+    level_t  levels[CHAT_GEMINI_DEPTH];
+    size_t   depth;
+    int      string; /* the last value is a string without its last quote */
+    int      lost;   /* the arguments are unknown */
+    uint64_t members[CHAT_GEMINI_MEMBERS]; /* hashes of their paths */
+    size_t   nmembers;
 };
 
 
 chat_gemini_args_t *
-chat_gemini_args_begin(chat_gemini_args_t *args, chat_arena_t *arena)
+chat_gemini_args_begin(chat_gemini_args_t *args, chat_arena_t *arena,
+                       chat_buf_t *out)
 {
     if (args == NULL) {
         args = chat_arena_alloc(arena, sizeof(*args));
+        out->failed |= args == NULL;
     }
 
     if (args != NULL) {
-        args->arena = arena;
-        memset(&args->root, 0, sizeof(args->root));
-        args->value = NULL;
-        args->root.type = CHAT_GEMINI_MEMBERS;
-        args->values = 0;
+        args->levels[0].list = 0;
+        args->levels[0].count = 0;
+        args->depth = 1;
+        args->string = 0;
         args->lost = 0;
+        args->nmembers = 0;
+        chat_buf_puts(out, "{");
     }
 
     return args;
-}
-
-
-/* Zeroed bytes; NULL: past the bound (lost), or without memory (failed). */
-static void *
-take(chat_gemini_args_t *args, size_t size)
-{
-    void *bytes = NULL;
-
-    if (size > CHAT_GEMINI_BYTES - args->bytes) {
-        args->lost = 1;
-        return NULL;
-    }
-
-    args->bytes += size;
-    bytes = chat_arena_alloc(args->arena, size);
-    args->failed |= bytes == NULL;
-
-    return bytes;
-}
-
-
-/* The value of this key within another, made if it is new; NULL as take(). */
-static value_t *
-within(chat_gemini_args_t *args, value_t *parent, chat_str_t key)
-{
-    value_t       *value = parent->last;
-    unsigned char *own;
-
-    /* pieces mostly go on where the last one ended */
-    if (value != NULL && !chat_str_eq(value->key, key)) {
-        value = parent->first;
-    }
-
-    while (value != NULL && !chat_str_eq(value->key, key)) {
-        value = value->next;
-    }
-
-    if (value != NULL) {
-        return value;
-    }
-
-    args->lost |= ++args->values > CHAT_GEMINI_VALUES;
-    value = args->lost ? NULL : take(args, sizeof(*value) + key.len);
-    if (value == NULL) {
-        return NULL;
-    }
-
-    own = (unsigned char *) (value + 1);
-    (void) chat_str_copy(own, key);
-    value->key = chat_str(own, key.len);
-    *(parent->last ? &parent->last->next : &parent->first) = value;
-    parent->last = value;
-    parent->count++;
-
-    return value;
 }
 
 
@@ -127,12 +58,12 @@ within(chat_gemini_args_t *args, value_t *parent, chat_str_t key)
  * none of them.
  */
 static int
-segment(chat_str_t *path, type_e *type, chat_str_t *key)
+segment(chat_str_t *path, int *list, chat_str_t *key)
 {
     const char          *ends = ".[", *close = "";
     const unsigned char *at = path->data + 1, *end = path->data + path->len;
 
-    *type = CHAT_GEMINI_MEMBERS;
+    *list = 0;
 
     if (*path->data == '[') {
         ends = "]";
@@ -142,7 +73,7 @@ segment(chat_str_t *path, type_e *type, chat_str_t *key)
             ends = *at == '"' ? "\"\\" : "'\\";
             close = *at++ == '"' ? "\"]" : "']";
         } else {
-            *type = CHAT_GEMINI_ELEMENTS;
+            *list = 1;
         }
     } else if (*path->data != '.') {
         return 0;
@@ -166,116 +97,149 @@ segment(chat_str_t *path, type_e *type, chat_str_t *key)
 }
 
 
-/* The value that a path leads to; NULL as take(). */
-static value_t *
-follow(chat_gemini_args_t *args, chat_str_t path)
+static void
+close_levels(chat_gemini_args_t *args, size_t depth, chat_buf_t *out)
 {
-    type_e     type;
-    value_t   *value = &args->root;
-    uint64_t   n;
-    unsigned   depth = 0;
+    chat_buf_puts(out, args->string ? "\"" : "");
+    args->string = 0;
+
+    while (args->depth > depth) {
+        chat_buf_puts(out, args->levels[--args->depth].list ? "]" : "}");
+    }
+}
+
+
+/* Begins a further value of a level. 0: it cannot have one of this key. */
+static int
+begin_value(chat_gemini_args_t *args, level_t *level, chat_str_t key,
+            uint64_t path, chat_buf_t *out)
+{
+    size_t   i;
+    uint64_t n;
+
+    chat_buf_puts(out, level->count++ != 0 ? "," : "");
+    level->path = path;
+
+    if (level->list) {
+        return chat_str_number(key, &n) && n == level->count - 1;
+    }
+
+    chat_buf_json(out, key);
+    chat_buf_puts(out, ":");
+
+    for (i = 0; i < args->nmembers && args->members[i] != path; i++) {
+        /* void */
+    }
+
+    if (i < args->nmembers || i == CHAT_GEMINI_MEMBERS) {
+        return 0;
+    }
+
+    args->members[args->nmembers++] = path;
+    return 1;
+}
+
+
+typedef enum {
+    PLACE_NONE, /* the path cannot be followed, or goes back */
+    PLACE_NEW,
+    PLACE_STRING /* the last value, a string, goes on */
+} place_e;
+
+/* Closes and opens levels up to the value of this path. */
+static place_e
+find_place(chat_gemini_args_t *args, chat_str_t path, chat_buf_t *out)
+{
+    int        list, begun = 0;
+    size_t     at;
+    level_t   *level;
+    uint64_t   hash = 0;
     chat_str_t key;
 
-    args->lost |= !chat_str_after(path, "$", &path) || path.len == 0;
-
-    while (path.len != 0 && value != NULL && !args->lost) {
-        /* an element is one that is there, or the next one */
-        if (!segment(&path, &type, &key) || ++depth > CHAT_GEMINI_DEPTH
-            || (type == CHAT_GEMINI_ELEMENTS
-                && (!chat_str_number(key, &n) || n > value->count))
-            || (value->type != type && value->type != CHAT_GEMINI_NOTHING))
-        {
-            args->lost = 1;
-            return NULL;
-        }
-
-        value->type = type;
-        value = within(args, value, key);
+    if (!chat_str_after(path, "$", &path)) {
+        return PLACE_NONE;
     }
 
-    return args->lost ? NULL : value;
+    for (at = 0; path.len != 0; at++) {
+        if (at == CHAT_GEMINI_DEPTH || !segment(&path, &list, &key)) {
+            return PLACE_NONE;
+        }
+
+        level = &args->levels[at];
+
+        if (begun) {
+            chat_buf_puts(out, list ? "[" : "{");
+            level->list = list;
+            level->count = 0;
+            args->depth++;
+        }
+
+        if (at == args->depth || level->list != list) {
+            return PLACE_NONE;
+        }
+
+        hash = 31 * hash + chat_table_hash(key);
+
+        if (level->count == 0 || level->path != hash) {
+            close_levels(args, at + 1, out);
+            begun = begin_value(args, level, key, hash, out);
+            if (!begun) {
+                return PLACE_NONE;
+            }
+        }
+    }
+
+    return begun                               ? PLACE_NEW
+           : args->string && at == args->depth ? PLACE_STRING
+                                               : PLACE_NONE;
 }
 
 
-/* Puts text to a value: one piece of a string, or all of another value. */
-static void
-put(chat_gemini_args_t *args, value_t *value, type_e type, chat_str_t s)
-{
-    size_t         size = value->len ? 2 * (value->len + s.len) : s.len;
-    unsigned char *text;
-
-    if (value->type != CHAT_GEMINI_NOTHING
-        && (value->type != type || type != CHAT_GEMINI_STRING))
-    {
-        args->lost = 1;
-        return;
-    }
-
-    value->type = type;
-
-    if (s.len == 0) {
-        return;
-    }
-
-    if (s.len > value->size - value->len) {
-        text = take(args, size);
-        if (text == NULL) {
-            return;
-        }
-
-        (void) chat_str_copy(text, chat_str(value->text, value->len));
-        value->text = text;
-        value->size = size;
-    }
-
-    (void) chat_str_copy(value->text + value->len, s);
-    value->len += s.len;
-}
-
-
-/* Returns the string of the piece, or NULL. */
+/* Returns the string of a piece that goes on with the last one, else NULL. */
 static const chat_json_t *
 add_piece(chat_gemini_args_t *args, chat_json_doc_t *doc,
-          const chat_json_t *piece)
+          const chat_json_t *piece, chat_buf_t *out)
 {
+    place_e place =
+        find_place(args, chat_json_text(doc, piece, "jsonPath"), out);
+    chat_str_t         text;
     const chat_json_t *string, *other;
-    value_t *value = follow(args, chat_json_text(doc, piece, "jsonPath"));
-
-    if (value == NULL) {
-        return NULL;
-    }
 
     string = chat_json_typed(doc, piece, "stringValue", CHAT_JSON_STRING);
     other = chat_json_get(doc, piece, "numberValue");
     other = other ? other : chat_json_get(doc, piece, "boolValue");
 
-    if (string != NULL) {
-        put(args, value, CHAT_GEMINI_STRING, chat_json_string(doc, string));
+    if (place == PLACE_NONE || (place == PLACE_STRING && string == NULL)) {
+        args->lost = 1;
+
+    } else if (string != NULL) {
+        text = chat_json_raw(doc, string);
+        chat_buf_puts(out, place == PLACE_NEW ? "\"" : "");
+        chat_buf_add(out, chat_str(text.data + 1, text.len - 2));
+        args->string = 1;
 
     } else if (other != NULL
                && (other->type == CHAT_JSON_NUMBER
                    || other->type == CHAT_JSON_TRUE
                    || other->type == CHAT_JSON_FALSE))
     {
-        put(args, value, CHAT_GEMINI_RAW, chat_json_raw(doc, other));
+        chat_buf_add(out, chat_json_raw(doc, other));
 
     } else if (chat_json_get(doc, piece, "nullValue")) {
-        put(args, value, CHAT_GEMINI_RAW, chat_cstr("null"));
+        chat_buf_puts(out, "null");
 
     } else {
         args->lost = 1;
     }
 
-    args->value = string ? value : NULL;
-    return string;
+    return place == PLACE_STRING ? string : NULL;
 }
 
 
 const chat_json_t *
 chat_gemini_args_add(chat_gemini_args_t *args, chat_json_doc_t *doc,
-                     const chat_json_t *function)
+                     const chat_json_t *function, chat_buf_t *out)
 {
-    value_t           *before = args->value;
     const chat_json_t *string = NULL;
     const chat_json_t *list = chat_json_get(doc, function, "partialArgs");
     const chat_json_t *first = chat_json_first(doc, function, "partialArgs");
@@ -284,69 +248,17 @@ chat_gemini_args_add(chat_gemini_args_t *args, chat_json_doc_t *doc,
     args->lost |= list != NULL && list->opaque;
 
     for (/* void */; piece != NULL && !args->lost; piece = piece->next) {
-        string = add_piece(args, doc, piece);
+        string = add_piece(args, doc, piece, out);
     }
 
-    return first != NULL && first->next == NULL && args->value == before
-                   && !args->lost
-               ? string
-               : NULL;
+    return first != NULL && first->next == NULL && !args->lost ? string : NULL;
 }
 
 
-void
-chat_gemini_args_more(chat_gemini_args_t *args, chat_str_t text)
+int
+chat_gemini_args_end(chat_gemini_args_t *args, chat_buf_t *out)
 {
-    if (args->value != NULL && !args->lost) {
-        put(args, args->value, CHAT_GEMINI_STRING, text);
-    }
-}
+    close_levels(args, 0, out);
 
-
-/* As deep as CHAT_GEMINI_DEPTH. */
-static void
-write_value(const value_t *value, chat_buf_t *out)
-{
-    int            members = value->type == CHAT_GEMINI_MEMBERS;
-    chat_str_t     text = chat_str(value->text, value->len);
-    const value_t *each;
-
-    if (!members && value->type != CHAT_GEMINI_ELEMENTS) {
-        if (value->type == CHAT_GEMINI_STRING) {
-            chat_buf_json(out, text);
-        } else {
-            chat_buf_add(out, text.len ? text : chat_cstr("null"));
-        }
-        return;
-    }
-
-    chat_buf_puts(out, members ? "{" : "[");
-
-    for (each = value->first; each; each = each->next) {
-        if (members) {
-            chat_buf_json(out, each->key);
-            chat_buf_puts(out, ":");
-        }
-
-        write_value(each, out);
-        chat_buf_puts(out, each->next ? "," : "");
-    }
-
-    chat_buf_puts(out, members ? "}" : "]");
-}
-
-
-chat_rc_e
-chat_gemini_args_text(const chat_gemini_args_t *args, chat_arena_t *arena,
-                      chat_str_t *out)
-{
-    chat_buf_t text = { 0 };
-
-    if (args->lost || args->failed) {
-        return args->failed ? CHAT_ERROR : CHAT_LIMIT;
-    }
-
-    write_value(&args->root, &text);
-
-    return chat_buf_move(&text, arena, out);
+    return !args->lost;
 }

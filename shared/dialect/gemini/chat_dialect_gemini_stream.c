@@ -13,62 +13,15 @@
 
 #define CHAT_GEMINI_CANDIDATES 32 /* as many as a mask has bits */
 
-typedef chat_gemini_live_t   live_t;
 typedef chat_gemini_reader_t reader_t;
 
 
-/* The frame is {}: some servers send it to keep a connection. */
-int
-chat_gemini_idle(const chat_frame_t *frame)
-{
-    size_t     i, n = 0;
-    chat_str_t s = frame->data;
-
-    for (i = 0; i < s.len; i++) {
-        if (s.data[i] == ' ' || s.data[i] == '\n') {
-            continue;
-        }
-
-        if (n == 2 || s.data[i] != (n ? '}' : '{')) {
-            return 0;
-        }
-
-        n++;
-    }
-
-    return n == 2;
-}
-
-
-/* The call's arguments are complete: in its part, or (NULL) in pieces. */
-static void
-ready(reader_t *r, chat_stream_call_t *call, const chat_json_t *function)
-{
-    chat_rc_e          rc;
-    chat_event_t      *event;
-    const chat_json_t *args;
-
-    event = chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, call);
-    event->whole = 1;
-    call->ready = 1;
-
-    if (call == r->pending) {
-        r->pending = NULL;
-        rc = chat_gemini_args_text(r->args, r->reader.events->arena,
-                                   &event->text);
-        event->unreadable = rc == CHAT_LIMIT;
-        r->reader.calls.failed |= rc == CHAT_ERROR;
-        return;
-    }
-
-    args = chat_json_get(r->reader.doc, function, "args");
-    event->text = args ? chat_json_raw(r->reader.doc, args) : chat_cstr("{}");
-}
-
-
-/* A part that opens a call; with all of it, or with more to come. */
+/*
+ * A part that opens a call; with all of it, or with more to come: then text
+ * gets the first piece of its arguments.
+ */
 static chat_stream_call_t *
-open_call(reader_t *r, const chat_json_t *function, int more)
+open_call(reader_t *r, const chat_json_t *function, int more, chat_buf_t *text)
 {
     chat_str_t          id;
     chat_stream_call_t *call;
@@ -93,10 +46,8 @@ open_call(reader_t *r, const chat_json_t *function, int more)
     r->pending = NULL;
 
     if (more || chat_json_get(r->reader.doc, function, "partialArgs")) {
-        r->args = chat_gemini_args_begin(r->args, r->reader.arena);
-        r->reader.calls.failed |= r->args == NULL;
+        r->args = chat_gemini_args_begin(r->args, r->reader.arena, text);
         r->pending = r->args != NULL ? call : NULL;
-        ((live_t *) call)->args = r->args;
     }
 
     chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, call);
@@ -105,11 +56,26 @@ open_call(reader_t *r, const chat_json_t *function, int more)
 }
 
 
-/* A piece of the value that the last piece was of. */
-void
-chat_gemini_piece(chat_stream_call_t *call, chat_str_t text)
+/* The call's arguments are complete: in its part, or in pieces. */
+static void
+ready(reader_t *r, chat_stream_call_t *call, const chat_json_t *function,
+      int unreadable)
 {
-    chat_gemini_args_more(((live_t *) call)->args, text);
+    chat_event_t      *event;
+    const chat_json_t *args;
+
+    event = chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, call);
+    event->unreadable = unreadable & 1;
+    call->ready = 1;
+
+    if (call == r->pending) {
+        r->pending = NULL;
+        return;
+    }
+
+    args = chat_json_get(r->reader.doc, function, "args");
+    event->text = args ? chat_json_raw(r->reader.doc, args) : chat_cstr("{}");
+    event->whole = 1;
 }
 
 
@@ -117,12 +83,14 @@ chat_gemini_piece(chat_stream_call_t *call, chat_str_t text)
 static chat_stream_call_t *
 read_call(reader_t *r, const chat_json_t *function)
 {
+    int                 unreadable = 0;
     int                 more = chat_gemini_goes_on(r->reader.doc, function);
-    const chat_json_t  *string = NULL;
+    chat_buf_t          text = { 0 };
+    chat_event_t       *event;
     chat_stream_call_t *call = r->pending;
 
     if (chat_json_text(r->reader.doc, function, "name").len) {
-        call = open_call(r, function, more);
+        call = open_call(r, function, more, &text);
     }
 
     if (call == NULL) {
@@ -130,15 +98,20 @@ read_call(reader_t *r, const chat_json_t *function)
         return NULL;
     }
 
+    event = chat_reader_call(&r->reader, CHAT_EVENT_CALL_ARGS, call);
+
     if (call == r->pending) {
-        string = chat_gemini_args_add(r->args, r->reader.doc, function);
-        r->reader.changed |= string == NULL;
+        event->node =
+            chat_gemini_args_add(r->args, r->reader.doc, function, &text);
+        r->reader.changed |= event->node == NULL;
+        unreadable = !more && !chat_gemini_args_end(r->args, &text);
     }
 
-    chat_reader_args(&r->reader, call, string);
+    r->reader.calls.failed |=
+        chat_buf_move(&text, r->reader.events->arena, &event->text) != CHAT_OK;
 
     if (!more) {
-        ready(r, call, function);
+        ready(r, call, function, unreadable);
     }
 
     return call;
