@@ -204,16 +204,18 @@ chat_rc_e
 chat_request_copy(const chat_request_t *rq, chat_str_t text,
                   chat_arena_t *arena, chat_request_t *out)
 {
-    size_t i;
+    size_t                    i;
+    chat_str_t                name;
+    const chat_table_entry_t *tool;
 
     *out = *rq;
     out->calls_size = rq->ncalls;
     out->steps_size = rq->nsteps;
     out->calls = copy_list(arena, rq->calls, rq->ncalls * sizeof(*out->calls));
     out->steps = copy_list(arena, rq->steps, rq->nsteps * sizeof(*out->steps));
-    out->tools = copy_list(arena, rq->tools, rq->ntools * sizeof(*out->tools));
+    chat_table_init(&out->tools, arena);
 
-    if (out->calls == NULL || out->steps == NULL || out->tools == NULL
+    if (out->calls == NULL || out->steps == NULL
         || chat_request_hold(arena, text, &out->run)
         || chat_request_hold(arena, text, &out->conversation)
         || chat_request_hold(arena, text, &out->last_message)
@@ -223,8 +225,11 @@ chat_request_copy(const chat_request_t *rq, chat_str_t text,
         return CHAT_ERROR;
     }
 
-    for (i = 0; i < rq->ntools; i++) {
-        if (chat_request_hold(arena, text, &out->tools[i])) {
+    for (tool = rq->tools.entries; tool != NULL; tool = tool->older) {
+        name = tool->key;
+        if (chat_request_hold(arena, text, &name)
+            || chat_table_put(&out->tools, name) == NULL)
+        {
             return CHAT_ERROR;
         }
     }

@@ -16,6 +16,7 @@
 
 #include "bytes/chat_str.h"
 #include "bytes/chat_digest.h"
+#include "bytes/chat_table.h"
 #include "model/chat_event.h"
 #include "json/chat_json.h"
 
@@ -129,8 +130,8 @@ typedef struct {
     size_t        turn;    /* calls[turn..] are of the current turn */
     chat_step_t   next;    /* as the step that the answer will open */
     chat_str_t    run;     /* ag_ui: runId */
-    chat_str_t   *tools;   /* ag_ui: names of the client's tools, sorted */
-    size_t        ntools;  /* 0: the body does not say */
+    chat_table_t  tools;   /* ag_ui: names of the client's tools; empty: the
+                              body does not say */
 } chat_request_t;
 
 /*

@@ -216,7 +216,7 @@ what_cannot_be_said_is_left_out(void **state)
           "\"mediaType\":\"m\"}",
           "" },
         { "{\"type\":\"file\",\"url\":\"u\",\"mediaType\":\"m\","
-          "\"providerMetadata\":{\"a\":1}}",
+          "\"providerMetadata\":[{\"a\":1}]}",
           E("\"file\",\"url\":\"u\",\"mediaType\":\"m\"") },
         { "{\"type\":\"data-w\",\"id\":5,\"data\":1}",
           E("\"data-w\",\"data\":1") },

@@ -13,13 +13,9 @@
 
 #include "dialect/ag_ui/chat_dialect_ag_ui.h"
 
-#include <stdlib.h>
-
 
 /* ---- calls and results ---- */
 
-
-#define CHAT_AG_UI_TOOLS_MAX 1024 /* in a body; with more none is known */
 
 chat_str_t
 chat_ag_ui_call_name(chat_json_doc_t *doc, const chat_json_t *call)
@@ -112,23 +108,11 @@ chat_ag_ui_role(chat_json_doc_t *doc, const chat_json_t *message)
 /* ---- the client's tools ---- */
 
 
-static int
-compare_names(const void *one, const void *two)
-{
-    const chat_str_t *a = one;
-    const chat_str_t *b = two;
-
-    return chat_str_compare(*a, *b);
-}
-
-
 chat_kind_e
 chat_ag_ui_kind(const chat_request_t *rq, chat_str_t name)
 {
-    return rq == NULL || rq->ntools == 0
-                   || bsearch(&name, rq->tools, rq->ntools, sizeof(name),
-                              compare_names)
-                          != NULL
+    return rq == NULL || rq->tools.count == 0
+                   || chat_table_find(&rq->tools, name) != NULL
                ? CHAT_KIND_CLIENT
                : CHAT_KIND_PROVIDER;
 }
@@ -137,28 +121,18 @@ chat_ag_ui_kind(const chat_request_t *rq, chat_str_t name)
 static void
 read_tools(chat_transcript_t *t)
 {
-    size_t             n;
-    chat_request_t    *rq = t->rq;
-    const chat_json_t *tools, *node;
+    chat_str_t         name;
+    const chat_json_t *node = chat_json_first(t->doc, t->doc->root, "tools");
 
-    tools = chat_json_typed(t->doc, t->doc->root, "tools", CHAT_JSON_ARRAY);
-    n = chat_json_count(tools);
+    chat_table_init(&t->rq->tools, t->arena);
 
-    if (n == 0 || n > CHAT_AG_UI_TOOLS_MAX) {
-        return;
+    for (/* void */; node != NULL; node = node->next) {
+        name = chat_json_text(t->doc, node, "name");
+
+        if (chat_table_put(&t->rq->tools, name) == NULL) {
+            chat_transcript_fail(t, CHAT_ERROR);
+        }
     }
-
-    rq->tools = chat_arena_alloc(t->arena, n * sizeof(*rq->tools));
-    if (rq->tools == NULL) {
-        chat_transcript_fail(t, CHAT_ERROR);
-        return;
-    }
-
-    for (node = tools->child; node != NULL; node = node->next) {
-        rq->tools[rq->ntools++] = chat_json_text(t->doc, node, "name");
-    }
-
-    qsort(rq->tools, rq->ntools, sizeof(*rq->tools), compare_names);
 }
 
 

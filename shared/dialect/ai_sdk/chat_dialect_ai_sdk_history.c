@@ -13,135 +13,112 @@
 #include "dialect/ai_sdk/chat_dialect_ai_sdk.h"
 
 /* The chunks that are made, as bits: in which of them a member goes. */
-#define CHAT_CHUNK_START 0x0001u /* tool-input-start, of a part */
-#define CHAT_CHUNK_AGAIN 0x0002u /* the same, of tool-input-available */
-#define CHAT_CHUNK_READY 0x0004u /* tool-input-available */
-#define CHAT_CHUNK_WRONG 0x0008u /* tool-input-error */
-#define CHAT_CHUNK_OK 0x0010u    /* tool-output-available */
-#define CHAT_CHUNK_ERROR 0x0020u /* tool-output-error */
-#define CHAT_CHUNK_ASK 0x0040u   /* tool-approval-request, of an approval */
-#define CHAT_CHUNK_BEGIN 0x0080u /* text-start, reasoning-start */
-#define CHAT_CHUNK_DELTA 0x0100u
-#define CHAT_CHUNK_END 0x0200u
-#define CHAT_CHUNK_FILE 0x0400u
-#define CHAT_CHUNK_URL 0x0800u
-#define CHAT_CHUNK_DOCUMENT 0x1000u
-#define CHAT_CHUNK_CUSTOM 0x2000u
-#define CHAT_CHUNK_STEERING 0x4000u
-#define CHAT_CHUNK_DATA 0x8000u
-
-#define CHAT_CHUNK_CALL \
-    (CHAT_CHUNK_START | CHAT_CHUNK_AGAIN | CHAT_CHUNK_READY | CHAT_CHUNK_WRONG)
-#define CHAT_CHUNK_RESULT (CHAT_CHUNK_OK | CHAT_CHUNK_ERROR)
-
-/* What a member must be, for a client to take it. */
-typedef enum {
-    CHAT_CHUNK_STRING,
-    CHAT_CHUNK_FLAG,
-    CHAT_CHUNK_LIST,
-    CHAT_CHUNK_OBJECT,
-    CHAT_CHUNK_METADATA, /* an object of objects */
-    CHAT_CHUNK_ANY
-} chat_chunk_kind_e;
-
-/* Members: from is the part's key, to the chunk's. */
-static const struct {
-    const char       *from;
-    const char       *to;
-    chat_chunk_kind_e kind;
-    unsigned          chunks;
-    unsigned          must; /* chunks that are not made without it */
-} chunk_members[] = {
-    { "id", "approvalId", CHAT_CHUNK_STRING, CHAT_CHUNK_ASK, CHAT_CHUNK_ASK },
-    { "descriptor", "approvalDescriptor", CHAT_CHUNK_ANY, CHAT_CHUNK_ASK, 0 },
-    { "inputSchemaInput", "inputSchemaInput", CHAT_CHUNK_ANY, CHAT_CHUNK_ASK,
-      0 },
-    { "requestReason", "reason", CHAT_CHUNK_STRING, CHAT_CHUNK_ASK, 0 },
-    { "isAutomatic", "isAutomatic", CHAT_CHUNK_FLAG, CHAT_CHUNK_ASK, 0 },
-    { "signature", "signature", CHAT_CHUNK_STRING, CHAT_CHUNK_ASK, 0 },
-    { "input", "input", CHAT_CHUNK_ANY, CHAT_CHUNK_READY, 0 },
-    { "rawInput", "input", CHAT_CHUNK_ANY, CHAT_CHUNK_WRONG,
-      CHAT_CHUNK_WRONG },
-    { "output", "output", CHAT_CHUNK_ANY, CHAT_CHUNK_OK, 0 },
-    { "errorText", "errorText", CHAT_CHUNK_STRING,
-      CHAT_CHUNK_WRONG | CHAT_CHUNK_ERROR,
-      CHAT_CHUNK_WRONG | CHAT_CHUNK_ERROR },
-    { "preliminary", "preliminary", CHAT_CHUNK_FLAG, CHAT_CHUNK_OK, 0 },
-    { "providerExecuted", "providerExecuted", CHAT_CHUNK_FLAG,
-      CHAT_CHUNK_CALL | CHAT_CHUNK_RESULT, 0 },
-    { "toolMetadata", "toolMetadata", CHAT_CHUNK_OBJECT, CHAT_CHUNK_CALL, 0 },
-    { "callProviderMetadata", "providerMetadata", CHAT_CHUNK_METADATA,
-      CHAT_CHUNK_START | CHAT_CHUNK_READY, 0 },
-    { "resultProviderMetadata", "providerMetadata", CHAT_CHUNK_METADATA,
-      CHAT_CHUNK_RESULT, 0 },
-    { "text", "delta", CHAT_CHUNK_STRING, CHAT_CHUNK_DELTA, CHAT_CHUNK_DELTA },
-    { "citations", "citations", CHAT_CHUNK_LIST, CHAT_CHUNK_END, 0 },
-    { "sourceId", "sourceId", CHAT_CHUNK_STRING,
-      CHAT_CHUNK_URL | CHAT_CHUNK_DOCUMENT,
-      CHAT_CHUNK_URL | CHAT_CHUNK_DOCUMENT },
-    { "url", "url", CHAT_CHUNK_STRING, CHAT_CHUNK_FILE | CHAT_CHUNK_URL,
-      CHAT_CHUNK_FILE | CHAT_CHUNK_URL },
-    { "mediaType", "mediaType", CHAT_CHUNK_STRING,
-      CHAT_CHUNK_FILE | CHAT_CHUNK_DOCUMENT,
-      CHAT_CHUNK_FILE | CHAT_CHUNK_DOCUMENT },
-    { "title", "title", CHAT_CHUNK_STRING,
-      CHAT_CHUNK_CALL | CHAT_CHUNK_URL | CHAT_CHUNK_DOCUMENT,
-      CHAT_CHUNK_DOCUMENT },
-    { "filename", "filename", CHAT_CHUNK_STRING, CHAT_CHUNK_DOCUMENT, 0 },
-    { "kind", "kind", CHAT_CHUNK_STRING, CHAT_CHUNK_CUSTOM,
-      CHAT_CHUNK_CUSTOM },
-    { "id", "id", CHAT_CHUNK_STRING, CHAT_CHUNK_STEERING | CHAT_CHUNK_DATA,
-      CHAT_CHUNK_STEERING },
-    { "parts", "parts", CHAT_CHUNK_LIST, CHAT_CHUNK_STEERING,
-      CHAT_CHUNK_STEERING },
-    { "data", "data", CHAT_CHUNK_ANY, CHAT_CHUNK_DATA, 0 },
-    { "providerMetadata", "providerMetadata", CHAT_CHUNK_METADATA,
-      CHAT_CHUNK_AGAIN | CHAT_CHUNK_BEGIN | CHAT_CHUNK_FILE | CHAT_CHUNK_URL
-          | CHAT_CHUNK_DOCUMENT | CHAT_CHUNK_CUSTOM,
-      0 },
+enum {
+    IN_START = 0x0001, /* tool-input-start, of a part */
+    IN_AGAIN = 0x0002, /* the same, of tool-input-available */
+    IN_READY = 0x0004, /* tool-input-available */
+    IN_WRONG = 0x0008, /* tool-input-error */
+    IN_CALL = 0x000f,
+    IN_OK = 0x0010,    /* tool-output-available */
+    IN_ERROR = 0x0020, /* tool-output-error */
+    IN_RESULT = 0x0030,
+    IN_ASK = 0x0040,   /* tool-approval-request, of an approval */
+    IN_BEGIN = 0x0080, /* text-start, reasoning-start */
+    IN_DELTA = 0x0100,
+    IN_END = 0x0200,
+    IN_FILE = 0x0400,
+    IN_URL = 0x0800,
+    IN_DOCUMENT = 0x1000,
+    IN_CUSTOM = 0x2000,
+    IN_STEERING = 0x4000,
+    IN_DATA = 0x8000
 };
 
+/* What a client takes as the value of a member: types of JSON, as bits. */
+enum {
+    STRING = 1 << CHAT_JSON_STRING,
+    FLAG = 1 << CHAT_JSON_TRUE | 1 << CHAT_JSON_FALSE,
+    LIST = 1 << CHAT_JSON_ARRAY,
+    OBJECT = 1 << CHAT_JSON_OBJECT,
+    ANY = 0xff
+};
 
-static int
-chunk_fits(const chat_json_t *node, chat_chunk_kind_e kind)
+static const struct {
+    const char *from; /* key in the part */
+    const char *to;   /* key in the chunk */
+    unsigned    types;
+    unsigned    chunks;
+    unsigned    must; /* chunks that are not made without it */
+} members[] = {
+    { "id", "approvalId", STRING, IN_ASK, IN_ASK },
+    { "descriptor", "approvalDescriptor", ANY, IN_ASK, 0 },
+    { "inputSchemaInput", "inputSchemaInput", ANY, IN_ASK, 0 },
+    { "requestReason", "reason", STRING, IN_ASK, 0 },
+    { "isAutomatic", "isAutomatic", FLAG, IN_ASK, 0 },
+    { "signature", "signature", STRING, IN_ASK, 0 },
+    { "input", "input", ANY, IN_READY, 0 },
+    { "rawInput", "input", ANY, IN_WRONG, IN_WRONG },
+    { "output", "output", ANY, IN_OK, 0 },
+    { "errorText", "errorText", STRING, IN_WRONG, IN_WRONG },
+    { "errorText", "errorText", STRING, IN_ERROR, IN_ERROR },
+    { "preliminary", "preliminary", FLAG, IN_OK, 0 },
+    { "providerExecuted", "providerExecuted", FLAG, IN_CALL | IN_RESULT, 0 },
+    { "toolMetadata", "toolMetadata", OBJECT, IN_CALL, 0 },
+    { "callProviderMetadata", "providerMetadata", OBJECT, IN_START | IN_READY,
+      0 },
+    { "resultProviderMetadata", "providerMetadata", OBJECT, IN_RESULT, 0 },
+    { "text", "delta", STRING, IN_DELTA, IN_DELTA },
+    { "citations", "citations", LIST, IN_END, 0 },
+    { "sourceId", "sourceId", STRING, IN_URL, IN_URL },
+    { "sourceId", "sourceId", STRING, IN_DOCUMENT, IN_DOCUMENT },
+    { "url", "url", STRING, IN_FILE, IN_FILE },
+    { "url", "url", STRING, IN_URL, IN_URL },
+    { "mediaType", "mediaType", STRING, IN_FILE, IN_FILE },
+    { "mediaType", "mediaType", STRING, IN_DOCUMENT, IN_DOCUMENT },
+    { "title", "title", STRING, IN_CALL | IN_URL | IN_DOCUMENT, IN_DOCUMENT },
+    { "filename", "filename", STRING, IN_DOCUMENT, 0 },
+    { "kind", "kind", STRING, IN_CUSTOM, IN_CUSTOM },
+    { "id", "id", STRING, IN_STEERING | IN_DATA, IN_STEERING },
+    { "parts", "parts", LIST, IN_STEERING, IN_STEERING },
+    { "data", "data", ANY, IN_DATA, 0 },
+    { "providerMetadata", "providerMetadata", OBJECT,
+      IN_AGAIN | IN_BEGIN | IN_FILE | IN_URL | IN_DOCUMENT | IN_CUSTOM, 0 },
+};
+
+#define CHAT_HISTORY_KEYS (sizeof(members) / sizeof(members[0]))
+#define CHAT_HISTORY_MEMBERS 64 /* of a part: none has so many */
+
+/* A message that is being replayed. */
+typedef struct {
+    chat_json_doc_t   *doc;
+    chat_buf_t        *out;
+    const chat_json_t *part;    /* of the present call, and */
+    chat_str_t         name;    /* of its tool */
+    int                dynamic; /* it is a dynamic-tool */
+    uint32_t           texts;   /* so far */
+    int                step;    /* one is open */
+} history_t;
+
+
+/* The value for this row of members; NULL: there is none that fits. */
+static const chat_json_t *
+find_member(const history_t *h, const chat_json_t *from, size_t i)
 {
-    const chat_json_t *member;
+    const chat_json_t *node = chat_json_get(h->doc, from, members[i].from);
 
-    switch (kind) {
-    case CHAT_CHUNK_STRING:
-        return node->type == CHAT_JSON_STRING;
-    case CHAT_CHUNK_FLAG:
-        return node->type == CHAT_JSON_TRUE || node->type == CHAT_JSON_FALSE;
-    case CHAT_CHUNK_LIST:
-        return node->type == CHAT_JSON_ARRAY;
-    case CHAT_CHUNK_METADATA:
-        for (member = node->child; member != NULL; member = member->next) {
-            if (member->type != CHAT_JSON_OBJECT) {
-                return 0;
-            }
-        }
-        /* fall through */
-    case CHAT_CHUNK_OBJECT:
-        return node->type == CHAT_JSON_OBJECT;
-    default:
-        return 1;
-    }
+    return node != NULL && (members[i].types >> node->type & 1) ? node : NULL;
 }
 
 
+/* 1 if from has all that a chunk must have. */
 static int
-chunk_has(chat_json_doc_t *doc, const chat_json_t *part, unsigned chunk)
+has_members(const history_t *h, const chat_json_t *from, unsigned chunk)
 {
-    size_t             i;
-    const chat_json_t *node;
+    size_t i;
 
-    for (i = 0; i < sizeof(chunk_members) / sizeof(chunk_members[0]); i++) {
-        if (chunk_members[i].must & chunk) {
-            node = chat_json_get(doc, part, chunk_members[i].from);
-
-            if (node == NULL || !chunk_fits(node, chunk_members[i].kind)) {
-                return 0;
-            }
+    for (i = 0; i < CHAT_HISTORY_KEYS; i++) {
+        if ((members[i].must & chunk) && find_member(h, from, i) == NULL) {
+            return 0;
         }
     }
 
@@ -149,179 +126,135 @@ chunk_has(chat_json_doc_t *doc, const chat_json_t *part, unsigned chunk)
 }
 
 
+/* Ends a chunk, with its members of this part or approval. */
 static void
-chunk_end(chat_json_doc_t *doc, const chat_json_t *part, unsigned chunk,
-          chat_buf_t *out)
+end_chunk(const history_t *h, const chat_json_t *from, unsigned chunk)
 {
     size_t             i;
     const chat_json_t *node;
 
-    for (i = 0; i < sizeof(chunk_members) / sizeof(chunk_members[0]); i++) {
-        if ((chunk_members[i].chunks & chunk) == 0) {
-            continue;
-        }
+    for (i = 0; i < CHAT_HISTORY_KEYS; i++) {
+        node = members[i].chunks & chunk ? find_member(h, from, i) : NULL;
 
-        node = chat_json_get(doc, part, chunk_members[i].from);
-
-        if (node != NULL && chunk_fits(node, chunk_members[i].kind)) {
-            chat_buf_format(out, ",\"%s\":%l", chunk_members[i].to,
-                            chat_json_raw(doc, node));
+        if (node != NULL) {
+            chat_buf_format(h->out, ",\"%s\":%l", members[i].to,
+                            chat_json_raw(h->doc, node));
         }
     }
 
-    chat_buf_puts(out, "}\n\n");
+    chat_buf_puts(h->out, "}\n\n");
 }
 
 
-/* ---- the parts of a message ---- */
-
-#define CHAT_HISTORY_MEMBERS 64 /* of a part: none has so many */
-
-/* A message that is being replayed. */
-typedef struct {
-    chat_json_doc_t *doc;
-    chat_buf_t      *out;
-    uint32_t         texts; /* so far */
-    int              step;  /* one is open */
-} chat_history_t;
+/* ---- calls ---- */
 
 
-/* Begins a chunk about the call of this part. */
+/* Begins a chunk about the present call. */
 static void
-begin_about(chat_json_doc_t *doc, const chat_json_t *part, const char *type,
-            chat_buf_t *out)
+begin_about(const history_t *h, const char *type)
 {
     chat_buf_format(
-        out, "data: {\"type\":\"%s\",\"toolCallId\":%v", type,
-        chat_json_raw(doc, chat_json_get(doc, part, "toolCallId")));
+        h->out, "data: {\"type\":\"%s\",\"toolCallId\":%v", type,
+        chat_json_raw(h->doc, chat_json_get(h->doc, h->part, "toolCallId")));
 }
 
 
-/* A chunk that opens the call, or makes it ready. */
+/* A chunk about the present call, with members of its part or approval. */
 static void
-put_call(chat_json_doc_t *doc, const chat_json_t *part, const char *type,
-         unsigned chunk, chat_str_t name, int dynamic, chat_buf_t *out)
+put_about(const history_t *h, const char *type, unsigned chunk,
+          const chat_json_t *from)
 {
-    begin_about(doc, part, type, out);
-    chat_buf_format(out, ",\"toolName\":%j%s", name,
-                    dynamic ? ",\"dynamic\":true" : "");
-    chunk_end(doc, part, chunk, out);
+    begin_about(h, type);
+
+    if (chunk & IN_CALL) {
+        chat_buf_format(h->out, ",\"toolName\":%j", h->name);
+    }
+
+    if (h->dynamic && (chunk & (IN_CALL | IN_RESULT))) {
+        chat_buf_puts(h->out, ",\"dynamic\":true");
+    }
+
+    end_chunk(h, from, chunk);
 }
 
 
-/* All arguments of the call at once, as if they were still coming. */
+/* The call, and all its arguments as if they were still coming. */
 static void
-put_input(chat_json_doc_t *doc, const chat_json_t *part, chat_buf_t *out)
+put_input(const history_t *h, unsigned chunk)
 {
     size_t             from;
-    const chat_json_t *input = chat_json_get(doc, part, "input");
+    const chat_json_t *input = chat_json_get(h->doc, h->part, "input");
 
-    if (input == NULL) {
-        return;
-    }
+    put_about(h, "tool-input-start", chunk, h->part);
 
-    begin_about(doc, part, "tool-input-delta", out);
-    chat_buf_puts(out, ",\"inputTextDelta\":");
-    from = out->len;
-    chat_buf_one_line(out, chat_json_raw(doc, input));
-    chat_buf_quote(out, from);
-    chat_buf_puts(out, "}\n\n");
-}
-
-
-/* What is said of the call behind its arguments. */
-static void
-put_state(chat_history_t *h, const chat_json_t *part, chat_ai_sdk_part_e state,
-          int dynamic)
-{
-    int                ok = state == CHAT_PART_OK;
-    const chat_json_t *approval = chat_json_get(h->doc, part, "approval");
-
-    if (ok || state == CHAT_PART_ERROR) {
-        begin_about(h->doc, part,
-                    ok ? "tool-output-available" : "tool-output-error",
-                    h->out);
-        chat_buf_puts(h->out, dynamic ? ",\"dynamic\":true" : "");
-        chunk_end(h->doc, part, ok ? CHAT_CHUNK_OK : CHAT_CHUNK_ERROR, h->out);
-        return;
-    }
-
-    /* how it was decided has no chunk that all versions know */
-    if (chunk_has(h->doc, approval, CHAT_CHUNK_ASK)) {
-        begin_about(h->doc, part, "tool-approval-request", h->out);
-        chunk_end(h->doc, approval, CHAT_CHUNK_ASK, h->out);
-    }
-
-    if (state == CHAT_PART_DENIED) {
-        begin_about(h->doc, part, "tool-output-denied", h->out);
+    if (input != NULL) {
+        begin_about(h, "tool-input-delta");
+        chat_buf_puts(h->out, ",\"inputTextDelta\":");
+        from = h->out->len;
+        chat_buf_one_line(h->out, chat_json_raw(h->doc, input));
+        chat_buf_quote(h->out, from);
         chat_buf_puts(h->out, "}\n\n");
     }
 }
 
 
-/* 1 if the call can be said in the state that it is in. */
-static int
-has_chunk(chat_json_doc_t *doc, const chat_json_t *part,
-          chat_ai_sdk_part_e state)
-{
-    if (!chat_json_typed(doc, part, "toolCallId", CHAT_JSON_STRING)
-        || (chat_json_has(doc, part, "type", "dynamic-tool")
-            && !chat_json_typed(doc, part, "toolName", CHAT_JSON_STRING)))
-    {
-        return 0;
-    }
-
-    switch (state) {
-    case CHAT_PART_UNKNOWN:
-    case CHAT_PART_STREAMING:
-        return 0;
-    case CHAT_PART_ERROR:
-        return chunk_has(doc, part, CHAT_CHUNK_ERROR);
-    case CHAT_PART_ASKED:
-    case CHAT_PART_RESPONDED:
-        return chunk_has(doc, chat_json_get(doc, part, "approval"),
-                         CHAT_CHUNK_ASK);
-    default:
-        return 1;
-    }
-}
-
-
+/* Leaves out a call for whose state there is no chunk. */
 static void
-put_tool(chat_history_t *h, const chat_json_t *part, chat_str_t name)
+put_call(const history_t *h)
 {
-    chat_json_doc_t   *doc = h->doc;
-    chat_ai_sdk_part_e state = chat_ai_sdk_part_state(doc, part);
-    int dynamic = chat_json_has(doc, part, "type", "dynamic-tool");
+    int                asks;
+    const chat_json_t *part = h->part;
+    chat_ai_sdk_part_e state = chat_ai_sdk_part_state(h->doc, part);
+    const chat_json_t *approval = chat_json_get(h->doc, part, "approval");
 
-    if (!has_chunk(doc, part, state)) {
+    asks = has_members(h, approval, IN_ASK);
+
+    if (state == CHAT_PART_UNKNOWN || state == CHAT_PART_STREAMING
+        || (state == CHAT_PART_ERROR && !has_members(h, part, IN_ERROR))
+        || (state == CHAT_PART_ASKED && !asks)
+        || (state == CHAT_PART_RESPONDED && !asks))
+    {
         return;
     }
 
     if (state == CHAT_PART_READY) {
-        put_call(doc, part, "tool-input-available", CHAT_CHUNK_READY, name,
-                 dynamic, h->out);
+        put_about(h, "tool-input-available", IN_READY, part);
         return;
     }
 
-    if (state == CHAT_PART_ERROR && chat_json_get(doc, part, "input") == NULL
-        && chunk_has(doc, part, CHAT_CHUNK_WRONG))
+    if (state == CHAT_PART_ERROR
+        && chat_json_get(h->doc, part, "input") == NULL
+        && has_members(h, part, IN_WRONG))
     {
-        put_call(doc, part, "tool-input-error", CHAT_CHUNK_WRONG, name,
-                 dynamic, h->out);
+        put_about(h, "tool-input-error", IN_WRONG, part);
         return;
     }
 
-    put_call(doc, part, "tool-input-start", CHAT_CHUNK_START, name, dynamic,
-             h->out);
-    put_input(doc, part, h->out);
-    put_state(h, part, state, dynamic);
+    put_input(h, IN_START);
+
+    if (state == CHAT_PART_OK) {
+        put_about(h, "tool-output-available", IN_OK, part);
+
+    } else if (state == CHAT_PART_ERROR) {
+        put_about(h, "tool-output-error", IN_ERROR, part);
+
+    } else if (asks) {
+        /* how it was decided has no chunk that all versions know */
+        put_about(h, "tool-approval-request", IN_ASK, approval);
+    }
+
+    if (state == CHAT_PART_DENIED) {
+        put_about(h, "tool-output-denied", 0, part);
+    }
 }
+
+
+/* ---- other parts ---- */
 
 
 /* Three chunks that share an id: the part's own if it has one. */
 static void
-put_text(chat_history_t *h, const chat_json_t *part, const char *type)
+put_text(history_t *h, const chat_json_t *part, chat_str_t type)
 {
     size_t             i;
     const chat_json_t *id =
@@ -330,16 +263,16 @@ put_text(chat_history_t *h, const chat_json_t *part, const char *type)
     static const struct {
         const char *name;
         unsigned    chunk;
-    } chunks[] = { { "start", CHAT_CHUNK_BEGIN },
-                   { "delta", CHAT_CHUNK_DELTA },
-                   { "end", CHAT_CHUNK_END } };
+    } chunks[] = { { "start", IN_BEGIN },
+                   { "delta", IN_DELTA },
+                   { "end", IN_END } };
 
-    if (!chunk_has(h->doc, part, CHAT_CHUNK_DELTA)) {
+    if (!has_members(h, part, IN_DELTA)) {
         return;
     }
 
     for (i = 0; i < sizeof(chunks) / sizeof(chunks[0]); i++) {
-        chat_buf_format(h->out, "data: {\"type\":\"%s-%s\",\"id\":", type,
+        chat_buf_format(h->out, "data: {\"type\":\"%v-%s\",\"id\":", type,
                         chunks[i].name);
 
         if (id != NULL) {
@@ -348,7 +281,7 @@ put_text(chat_history_t *h, const chat_json_t *part, const char *type)
             chat_buf_format(h->out, "\"before-%u\"", h->texts);
         }
 
-        chunk_end(h->doc, part, chunks[i].chunk, h->out);
+        end_chunk(h, part, chunks[i].chunk);
     }
 
     h->texts++;
@@ -356,7 +289,7 @@ put_text(chat_history_t *h, const chat_json_t *part, const char *type)
 
 
 static void
-put_step(chat_history_t *h, int open)
+put_step(history_t *h, int open)
 {
     chat_buf_puts(h->out,
                   h->step ? "data: {\"type\":\"finish-step\"}\n\n" : "");
@@ -367,58 +300,56 @@ put_step(chat_history_t *h, int open)
 
 /* A part that is a chunk as it stands, or nothing that can be said. */
 static void
-put_other(chat_history_t *h, const chat_json_t *part, chat_str_t type)
+put_other(const history_t *h, const chat_json_t *part, chat_str_t type)
 {
-    size_t           i;
-    chat_json_doc_t *doc = h->doc;
+    size_t i;
 
     static const struct {
-        const char *type;
+        const char *type; /* or how it begins */
         unsigned    chunk;
     } kinds[] = {
-        { "file", CHAT_CHUNK_FILE },
-        { "reasoning-file", CHAT_CHUNK_FILE },
-        { "source-url", CHAT_CHUNK_URL },
-        { "source-document", CHAT_CHUNK_DOCUMENT },
-        { "custom", CHAT_CHUNK_CUSTOM },
-        { "steering-message", CHAT_CHUNK_STEERING },
+        { "file", IN_FILE },      { "reasoning-file", IN_FILE },
+        { "source-url", IN_URL }, { "source-document", IN_DOCUMENT },
+        { "custom", IN_CUSTOM },  { "steering-message", IN_STEERING },
+        { "data-", IN_DATA },
     };
 
-    if (chat_str_starts(type, "data-")) {
-        chat_buf_format(h->out, "data: {\"type\":%j", type);
-        chunk_end(doc, part, CHAT_CHUNK_DATA, h->out);
-        return;
-    }
-
     for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if (chat_str_is(type, kinds[i].type)
-            && chunk_has(doc, part, kinds[i].chunk)) {
-            chat_buf_format(h->out, "data: {\"type\":\"%s\"", kinds[i].type);
-            chunk_end(doc, part, kinds[i].chunk, h->out);
+        if ((chat_str_is(type, kinds[i].type)
+             || (kinds[i].chunk == IN_DATA && chat_str_starts(type, "data-")))
+            && has_members(h, part, kinds[i].chunk))
+        {
+            chat_buf_format(h->out, "data: {\"type\":%j", type);
+            end_chunk(h, part, kinds[i].chunk);
         }
     }
 }
 
 
 static void
-put_part(chat_history_t *h, const chat_json_t *part)
+put_part(history_t *h, const chat_json_t *part)
 {
-    chat_str_t name, type;
+    chat_str_t type = chat_json_text(h->doc, part, "type");
 
     if (chat_json_count(part) > CHAT_HISTORY_MEMBERS) {
         return;
     }
 
-    type = chat_json_text(h->doc, part, "type");
+    if (chat_ai_sdk_part_call(h->doc, part, &h->name)) {
+        h->part = part;
+        h->dynamic = chat_str_is(type, "dynamic-tool");
 
-    if (chat_ai_sdk_part_call(h->doc, part, &name)) {
-        put_tool(h, part, name);
+        if (h->name.len != 0
+            && chat_json_typed(h->doc, part, "toolCallId", CHAT_JSON_STRING))
+        {
+            put_call(h);
+        }
 
     } else if (chat_str_is(type, "step-start")) {
         put_step(h, 1);
 
     } else if (chat_str_is(type, "text") || chat_str_is(type, "reasoning")) {
-        put_text(h, part, chat_str_is(type, "text") ? "text" : "reasoning");
+        put_text(h, part, type);
 
     } else {
         put_other(h, part, type);
@@ -429,7 +360,7 @@ put_part(chat_history_t *h, const chat_json_t *part)
 chat_rc_e
 chat_ai_sdk_history(chat_json_doc_t *doc, chat_buf_t *out)
 {
-    chat_history_t     history = { doc, out, 0, 0 };
+    history_t          history = { .doc = doc, .out = out };
     const chat_json_t *part, *id, *parts, *metadata, *message;
 
     message = chat_ai_sdk_last_message(doc);
@@ -469,7 +400,8 @@ chat_ai_sdk_resolve_pending(chat_json_doc_t *doc, const chat_result_t *results,
                             size_t n, chat_buf_t *out)
 {
     size_t             i;
-    chat_str_t         id, name;
+    chat_str_t         id;
+    history_t          h = { .doc = doc, .out = out, .part = doc->root };
     chat_call_t        call = { .in_last_message = 1 };
     chat_result_t      result;
     const chat_json_t *type = chat_json_get(doc, doc->root, "type");
@@ -496,10 +428,9 @@ chat_ai_sdk_resolve_pending(chat_json_doc_t *doc, const chat_result_t *results,
         result = results[i];
         result.call = &call;
 
-        name = chat_json_text(doc, doc->root, "toolName");
-        put_call(doc, doc->root, "tool-input-start", CHAT_CHUNK_AGAIN, name,
-                 call.dynamic, out);
-        put_input(doc, doc->root, out);
+        h.name = chat_json_text(doc, doc->root, "toolName");
+        h.dynamic = call.dynamic;
+        put_input(&h, IN_AGAIN);
         chat_ai_sdk_tell(&result, 1, out);
     }
 

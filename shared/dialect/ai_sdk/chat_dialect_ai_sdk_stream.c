@@ -133,7 +133,7 @@ asked(const reader_t *r, chat_str_t approval)
 {
     const chat_table_entry_t *entry = chat_table_find(&r->asks, approval);
 
-    return entry && entry->item ? *(const chat_str_t *) entry->item
+    return entry && entry->item ? ((const chat_known_t *) entry->item)->id
                                 : chat_str(NULL, 0);
 }
 
@@ -145,26 +145,24 @@ asked(const reader_t *r, chat_str_t approval)
 static void
 ask(reader_t *r, unsigned value)
 {
-    chat_str_t *call, approval = chat_reader_text(&r->reader, "approvalId");
+    chat_known_t *call;
+    chat_str_t    approval = chat_reader_text(&r->reader, "approvalId");
 
     chat_events_add(r->reader.events, CHAT_EVENT_CALL_ASK)->id = r->id;
 
     if (approval.len == 0 || approval.len > CHAT_ID_MAX
-        || r->id.len > CHAT_ID_MAX || r->nasks == CHAT_AI_SDK_ASKS_MAX
+        || r->nasks == CHAT_AI_SDK_ASKS_MAX
         || chat_str_eq(asked(r, approval), r->id))
     {
         return;
     }
 
-    call = chat_arena_alloc(r->reader.arena, sizeof(*call));
-    if (call == NULL) {
-        r->reader.calls.failed = 1;
-        return;
+    call = chat_calls_learn(&r->reader.calls, r->id);
+    if (call != NULL) {
+        chat_reader_entry(&r->reader, &r->asks, approval)->item = call;
+        r->reader.changed = 1;
+        r->nasks++;
     }
-
-    *call = chat_reader_keep(&r->reader, r->id);
-    chat_reader_entry(&r->reader, &r->asks, approval)->item = call;
-    r->nasks++;
 }
 
 
@@ -244,24 +242,13 @@ static const struct {
 static int
 may_begin(chat_str_t type)
 {
-    static const char *const starts[] = { "start",
-                                          "text-",
-                                          "reasoning-",
-                                          "data-",
-                                          "tool-",
-                                          "source-",
-                                          "message-metadata",
-                                          "file",
-                                          "error",
-                                          "finish",
-                                          "abort",
-                                          "reset-step",
-                                          "custom",
-                                          "steering-message" };
-    size_t                   i;
+    const char *const *start =
+        CHAT_LIST("start", "text-", "reasoning-", "data-", "tool-", "source-",
+                  "message-metadata", "file", "error", "finish", "abort",
+                  "reset-step", "custom", "steering-message");
 
-    for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
-        if (chat_str_starts(type, starts[i])) {
+    for (/* void */; *start != NULL; start++) {
+        if (chat_str_starts(type, *start)) {
             return 1;
         }
     }
