@@ -447,8 +447,7 @@ snapshot(reader_t *r)
 /* The chunked calls that an event ends. */
 typedef enum {
     CHAT_AG_UI_NONE,
-    CHAT_AG_UI_LANE,  /* those of its own lane */
-    CHAT_AG_UI_ENDED, /* those of the subagent that it names */
+    CHAT_AG_UI_LANE, /* those of its own lane */
     CHAT_AG_UI_ALL
 } ends_e;
 
@@ -523,8 +522,8 @@ static const struct {
     { "REASONING_START", CHAT_AG_UI_LANE, NULL },
     { "REASONING_MESSAGE_", CHAT_AG_UI_LANE, NULL },
     { "REASONING_END", CHAT_AG_UI_LANE, NULL },
-    { "SUBAGENT_FINISHED", CHAT_AG_UI_ENDED, NULL },
-    { "SUBAGENT_ERROR", CHAT_AG_UI_ENDED, NULL },
+    { "SUBAGENT_FINISHED", CHAT_AG_UI_LANE, NULL },
+    { "SUBAGENT_ERROR", CHAT_AG_UI_LANE, NULL },
 };
 
 
@@ -553,7 +552,7 @@ chat_ag_ui_read(void *reader, const chat_frame_t *frame)
 {
     size_t     i = 0;
     reader_t  *r = reader;
-    chat_str_t type, lane;
+    chat_str_t type;
 
     if (r->reader.doc == NULL) {
         return CHAT_DECLINED;
@@ -575,11 +574,8 @@ chat_ag_ui_read(void *reader, const chat_frame_t *frame)
     if (types[i].ends == CHAT_AG_UI_ALL) {
         close_all(r);
 
-    } else if (types[i].ends != CHAT_AG_UI_NONE && r->chunked != NULL) {
-        lane = chat_reader_text(&r->reader, "subagentRunId");
-        if (types[i].ends == CHAT_AG_UI_LANE || lane.len != 0) {
-            close_lane(r, lane);
-        }
+    } else if (types[i].ends == CHAT_AG_UI_LANE && r->chunked != NULL) {
+        close_lane(r, chat_reader_text(&r->reader, "subagentRunId"));
     }
 
     if (types[i].read != NULL) {

@@ -354,44 +354,75 @@ put_approval(chat_json_doc_t *doc, const chat_json_t *part,
 
 
 /*
- * Writes the decision into a part that waits for one. A settled part gets only
- * a decision that fits its outcome; with any other it would stay invalid.
+ * The decision of an approval in a settled part, if it fits the outcome: with
+ * any other the part would stay invalid.
  */
 static chat_rc_e
-write_decision(chat_json_doc_t *doc, const chat_result_t *result,
+decide_settled(chat_json_doc_t *doc, const chat_result_t *result,
                const chat_json_t **node, chat_buf_t *out)
 {
-    chat_buf_t         text = { 0 };
     const chat_call_t *call = result->call;
+
+    if (call->outcome == CHAT_OUTCOME_PARTIAL
+        || result->approval
+               != (call->outcome == CHAT_OUTCOME_DENIED
+                       ? CHAT_APPROVAL_REFUSED
+                       : CHAT_APPROVAL_GRANTED))
+    {
+        return CHAT_DECLINED;
+    }
+
+    *node = chat_json_get(doc, *node, "approval");
+    put_decision(doc, *node, result->approval, chat_str(NULL, 0), out);
+    return CHAT_OK;
+}
+
+
+/* Makes the part a settled one, or one with a decision. */
+static chat_rc_e
+rewrite_part(chat_json_doc_t *doc, const chat_result_t *result,
+             const chat_json_t **node, chat_buf_t *out)
+{
+    int                n = 5, ok = result->outcome == CHAT_OUTCOME_OK;
+    int                error = result->outcome == CHAT_OUTCOME_ERROR;
+    chat_buf_t         text = { 0 };
+    chat_str_t         none = { NULL, 0 }, value = result->payload;
     const chat_json_t *approval =
         chat_json_typed(doc, *node, "approval", CHAT_JSON_OBJECT);
     chat_json_member_t members[] = {
-        { "state", CHAT_STR("\"approval-responded\"") },
-        { .key = "approval" },
+        { "state", chat_cstr(ok      ? "\"output-available\""
+                             : error ? "\"output-error\""
+                                     : "\"output-denied\"") },
+        { "approval", none },
+        { "output", ok ? value.len ? value : chat_cstr("null") : none },
+        { "errorText", error ? value.len ? value : chat_cstr("\"\"") : none },
+        { "preliminary", none },
     };
 
-    if (call->undecided) {
-        if (call->outcome == CHAT_OUTCOME_PARTIAL
-            || result->approval
-                   != (call->outcome == CHAT_OUTCOME_DENIED
-                           ? CHAT_APPROVAL_REFUSED
-                           : CHAT_APPROVAL_GRANTED))
-        {
-            return CHAT_DECLINED;
-        }
-
-        *node = approval;
-        put_decision(doc, approval, result->approval, chat_str(NULL, 0), out);
-        return CHAT_OK;
-    }
-
-    if (approval == NULL || !chat_approval_is_decided(result->approval)) {
+    if (chat_json_get(doc, *node, "state") == NULL
+        || result->outcome == CHAT_OUTCOME_PARTIAL)
+    {
         return CHAT_BAD;
     }
 
-    put_decision(doc, approval, result->approval, result->payload, &text);
+    if (result->outcome != CHAT_OUTCOME_NONE) {
+        put_approval(doc, *node, result, &text);
+
+    } else if (result->call->undecided) {
+        return decide_settled(doc, result, node, out);
+
+    } else if (approval == NULL || !chat_approval_is_decided(result->approval))
+    {
+        return CHAT_BAD;
+
+    } else {
+        members[0].value = chat_cstr("\"approval-responded\"");
+        n = 2;
+        put_decision(doc, approval, result->approval, value, &text);
+    }
+
     members[1].value = chat_buf_str(&text);
-    chat_json_set(doc, *node, members, 2, out);
+    chat_json_set(doc, *node, members, n, out);
     out->failed |= text.failed;
     chat_buf_free(&text);
 
@@ -399,107 +430,26 @@ write_decision(chat_json_doc_t *doc, const chat_result_t *result,
 }
 
 
-/* Makes the part a settled one. */
-static chat_rc_e
-write_result(chat_json_doc_t *doc, const chat_result_t *result,
-             const chat_json_t **node, chat_buf_t *out)
-{
-    int                ok = result->outcome == CHAT_OUTCOME_OK;
-    int                error = result->outcome == CHAT_OUTCOME_ERROR;
-    chat_buf_t         approval = { 0 };
-    chat_str_t         none = { NULL, 0 }, value = result->payload;
-    chat_json_member_t members[] = {
-        { "state", chat_cstr(ok      ? "\"output-available\""
-                             : error ? "\"output-error\""
-                                     : "\"output-denied\"") },
-        { "output", ok ? value.len ? value : chat_cstr("null") : none },
-        { "errorText", error ? value.len ? value : chat_cstr("\"\"") : none },
-        { "preliminary", none },
-        { "approval", none },
-    };
-
-    put_approval(doc, *node, result, &approval);
-    members[4].value = chat_buf_str(&approval);
-    chat_json_set(doc, *node, members, 5, out);
-    out->failed |= approval.failed;
-    chat_buf_free(&approval);
-
-    return CHAT_OK;
-}
-
-
-static chat_rc_e
-rewrite_part(chat_json_doc_t *doc, const chat_result_t *result,
-             const chat_json_t **node, chat_buf_t *out)
-{
-    if (chat_json_get(doc, *node, "state") == NULL
-        || result->outcome == CHAT_OUTCOME_PARTIAL)
-    {
-        return CHAT_BAD;
-    }
-
-    return result->outcome == CHAT_OUTCOME_NONE
-               ? write_decision(doc, result, node, out)
-               : write_result(doc, result, node, out);
-}
-
-
 /* ---- comparing two transcripts ---- */
 
 
-/* What of each part counts; a part without any of it does not count. */
-static const char *const counts[] = {
-    "text",  "url",    "mediaType", "data", "toolCallId",
-    "input", "output", "errorText", NULL,
-};
-
-
-/* 1 if the part can be something that the model is told. */
+/*
+ * 1 if the part can be something that the model is told. The SDK does not send
+ * it an empty text.
+ */
 static int
-part_says(chat_json_doc_t *doc, const chat_json_t *part, int user)
+part_says(chat_json_doc_t *doc, const chat_json_t *part, chat_str_t role)
 {
-    chat_str_t name;
+    chat_str_t         name, type = chat_json_text(doc, part, "type");
+    const chat_json_t *text =
+        chat_json_typed(doc, part, "text", CHAT_JSON_STRING);
 
-    return chat_json_has(doc, part, "type", "text")
-           || chat_json_has(doc, part, "type", "file")
-           || chat_ai_sdk_part_call(doc, part, &name)
-           || (user
-               && chat_str_starts(chat_json_text(doc, part, "type"), "data-"));
-}
-
-
-/* 1 if it is an empty text: the SDK does not send it to the model. */
-static int
-is_no_text(const chat_json_t *value, const char *key)
-{
-    return strcmp(key, "text") == 0 && value->type == CHAT_JSON_STRING
-           && value->end - value->start == 2;
-}
-
-
-static void
-say(chat_transcript_digest_t *transcript, const chat_json_t *part,
-    chat_str_t role)
-{
-    int                said = 0;
-    const char *const *key;
-    const chat_json_t *value;
-    chat_buf_t        *text = &transcript->text;
-
-    for (key = counts; *key != NULL; key++) {
-        value = chat_json_get(&transcript->doc, part, *key);
-        if (value == NULL || is_no_text(value, *key)) {
-            continue;
-        }
-
-        if (!said) {
-            chat_buf_json(text, role);
-            said = 1;
-        }
-
-        chat_buf_puts(text, *key);
-        chat_json_canon(&transcript->doc, value, text);
+    if (chat_str_is(type, "text")) {
+        return text != NULL && text->end - text->start != 2;
     }
+
+    return chat_str_is(type, "file") || chat_ai_sdk_part_call(doc, part, &name)
+           || (chat_str_is(role, "user") && chat_str_starts(type, "data-"));
 }
 
 
@@ -508,12 +458,25 @@ message_says(chat_transcript_digest_t *transcript, const chat_json_t *message,
              uint32_t until)
 {
     chat_json_doc_t   *doc = &transcript->doc;
+    chat_buf_t        *text = &transcript->text;
     chat_str_t         role = chat_json_text(doc, message, "role");
-    const chat_json_t *part = chat_json_first(doc, message, "parts");
+    const chat_json_t *value, *part = chat_json_first(doc, message, "parts");
+    const char *const *key;
 
     for (/* void */; part != NULL && part->end <= until; part = part->next) {
-        if (part_says(doc, part, chat_str_is(role, "user"))) {
-            say(transcript, part, role);
+        if (!part_says(doc, part, role)) {
+            continue;
+        }
+
+        chat_buf_json(text, role);
+
+        for (key = CHAT_LIST("text", "url", "mediaType", "data", "toolCallId",
+                             "input", "output", "errorText");
+             *key != NULL; key++)
+        {
+            value = chat_json_get(doc, part, *key);
+            chat_buf_puts(text, value != NULL ? *key : "");
+            chat_json_canon(doc, value, text);
         }
     }
 }
