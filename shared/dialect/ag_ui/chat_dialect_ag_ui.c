@@ -18,27 +18,9 @@
 
 
 chat_str_t
-chat_ag_ui_call_name(chat_json_doc_t *doc, const chat_json_t *call)
+chat_ag_ui_args(chat_json_doc_t *doc, const chat_json_t *function)
 {
-    const chat_json_t *function = chat_json_get(doc, call, "function");
-
-    return chat_json_text(doc, function, "name");
-}
-
-
-static const chat_json_t *
-find_args(chat_json_doc_t *doc, const chat_json_t *call)
-{
-    const chat_json_t *function = chat_json_get(doc, call, "function");
-
-    return chat_json_get(doc, function, "arguments");
-}
-
-
-chat_str_t
-chat_ag_ui_call_args(chat_json_doc_t *doc, const chat_json_t *call)
-{
-    const chat_json_t *args = find_args(doc, call);
+    const chat_json_t *args = chat_json_get(doc, function, "arguments");
 
     return args != NULL && args->type == CHAT_JSON_STRING
                ? chat_json_string(doc, args)
@@ -148,7 +130,8 @@ message_calls(chat_transcript_t *t, const chat_json_t *message)
         chat_call_t call = { .node = node, .ready = 1, .in_last_message = 1 };
 
         call.id = chat_json_text(t->doc, node, "id");
-        call.name = chat_ag_ui_call_name(t->doc, node);
+        call.name = chat_json_text(
+            t->doc, chat_json_get(t->doc, node, "function"), "name");
         call.kind = chat_ag_ui_kind(t->rq, call.name);
         chat_transcript_call(t, &call, 1);
     }
@@ -190,10 +173,14 @@ is_whole(chat_str_t args)
 static chat_str_t
 call_args(chat_transcript_t *t, chat_call_t *call)
 {
-    call->ready = call->result != NULL
-                  || is_whole(chat_ag_ui_call_args(t->doc, call->node));
+    const chat_json_t *function =
+        chat_json_get(t->doc, call->node, "function");
 
-    return chat_transcript_args(t, find_args(t->doc, call->node), call);
+    call->ready =
+        call->result != NULL || is_whole(chat_ag_ui_args(t->doc, function));
+
+    return chat_transcript_args(
+        t, chat_json_get(t->doc, function, "arguments"), call);
 }
 
 

@@ -46,9 +46,8 @@ chat_kind_e chat_ag_ui_kind(const chat_request_t *rq, chat_str_t name);
 chat_role_e chat_ag_ui_role(chat_json_doc_t *doc, const chat_json_t *message);
 
 
-/* The name, the arguments as text and the result of a call in a body. */
-chat_str_t chat_ag_ui_call_name(chat_json_doc_t *doc, const chat_json_t *call);
-chat_str_t chat_ag_ui_call_args(chat_json_doc_t *doc, const chat_json_t *call);
+/* The arguments as text of a call's member function. */
+chat_str_t chat_ag_ui_args(chat_json_doc_t *doc, const chat_json_t *function);
 
 /* What a tool message says: outcome, and digest of content and error. */
 chat_outcome_e chat_ag_ui_tool_outcome(chat_json_doc_t   *doc,

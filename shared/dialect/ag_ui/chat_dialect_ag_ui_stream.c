@@ -17,7 +17,6 @@
 
 #include "dialect/ag_ui/chat_dialect_ag_ui.h"
 
-#define CHAT_AG_UI_INTERRUPTS_MAX 4096
 #define CHAT_AG_UI_INTERRUPT 0x80000000u /* places of interrupts, from here */
 
 typedef chat_ag_ui_live_t   live_t;
@@ -271,33 +270,31 @@ interrupt(reader_t *r, const chat_json_t *node, uint32_t place)
 }
 
 
+/* A step of their own; none if one of them has no id to be answered by. */
 static void
 interrupts(reader_t *r)
 {
-    size_t             n;
     uint32_t           place = 0;
     chat_str_t         id;
     chat_json_doc_t   *doc = r->reader.doc;
-    const chat_json_t *list, *node;
+    const chat_json_t *outcome = chat_reader_get(&r->reader, "outcome");
+    const chat_json_t *node,
+        *first = chat_json_first(doc, outcome, "interrupts");
 
-    list = chat_json_typed(doc, chat_reader_get(&r->reader, "outcome"),
-                           "interrupts", CHAT_JSON_ARRAY);
-    n = chat_json_count(list);
-
-    if (n == 0 || n > CHAT_AG_UI_INTERRUPTS_MAX) {
-        return;
-    }
-
-    for (node = list->child; node != NULL; node = node->next) {
+    for (node = first; node != NULL; node = node->next) {
         id = chat_json_text(doc, node, "id");
         if (id.len == 0 || id.len > CHAT_ID_MAX) {
             return;
         }
     }
 
+    if (first == NULL) {
+        return;
+    }
+
     chat_events_add(r->reader.events, CHAT_EVENT_STEP_OPEN)->id = r->run;
 
-    for (node = list->child; node != NULL; node = node->next) {
+    for (node = first; node != NULL; node = node->next) {
         interrupt(r, node, place++);
     }
 
@@ -364,16 +361,18 @@ call_result(reader_t *r)
 static void
 snapshot_call(reader_t *r, chat_str_t parent, const chat_json_t *node)
 {
-    chat_str_t    id = chat_json_text(r->reader.doc, node, "id");
-    chat_event_t *event;
-    live_t       *own;
+    chat_str_t         id = chat_json_text(r->reader.doc, node, "id");
+    chat_event_t      *event;
+    live_t            *own;
+    const chat_json_t *function;
 
     if (chat_calls_known(&r->reader.calls, id) != NULL) {
         return;
     }
 
-    own =
-        call_open(r, id, chat_ag_ui_call_name(r->reader.doc, node), parent, 1);
+    function = chat_json_get(r->reader.doc, node, "function");
+    own = call_open(r, id, chat_json_text(r->reader.doc, function, "name"),
+                    parent, 1);
     if (own == NULL) {
         return;
     }
@@ -381,7 +380,7 @@ snapshot_call(reader_t *r, chat_str_t parent, const chat_json_t *node)
     own->call.ready = 1;
     event = chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, &own->call);
     event->implied = 1;
-    event->text = chat_ag_ui_call_args(r->reader.doc, node);
+    event->text = chat_ag_ui_args(r->reader.doc, function);
     event->whole = 1;
 }
 
@@ -530,23 +529,6 @@ static const struct {
 #define CHAT_AG_UI_TYPES (sizeof(types) / sizeof(types[0]))
 
 
-/* 1 if the text is one that a type can be: capitals and underscores. */
-static int
-is_type(chat_str_t type)
-{
-    size_t i;
-
-    for (i = 0; i < type.len; i++) {
-        if ((type.data[i] < 'A' || type.data[i] > 'Z') && type.data[i] != '_')
-        {
-            return 0;
-        }
-    }
-
-    return type.len != 0;
-}
-
-
 chat_rc_e
 chat_ag_ui_read(void *reader, const chat_frame_t *frame)
 {
@@ -559,7 +541,10 @@ chat_ag_ui_read(void *reader, const chat_frame_t *frame)
     }
 
     type = chat_reader_text(&r->reader, "type");
-    if (!r->reader.begun && !is_type(type)) {
+    /* types of other dialects are in small letters */
+    if (!r->reader.begun
+        && (type.len == 0 || type.data[0] < 'A' || type.data[0] > 'Z'))
+    {
         return CHAT_DECLINED;
     }
 

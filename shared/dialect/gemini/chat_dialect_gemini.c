@@ -71,13 +71,6 @@ chat_gemini_id(chat_json_doc_t *doc, chat_arena_t *arena,
 }
 
 
-int
-chat_gemini_goes_on(chat_json_doc_t *doc, const chat_json_t *node)
-{
-    return chat_json_flag(doc, node, "willContinue");
-}
-
-
 /* Some servers send an empty object to keep a connection. */
 static int
 is_idle(const chat_frame_t *frame)
@@ -195,7 +188,7 @@ begin_call(chat_transcript_t *t, const chat_json_t *function)
         position = (uint32_t) t->rq->steps[t->rq->nsteps - 1].count;
     }
 
-    body->in_call = chat_gemini_goes_on(t->doc, function)
+    body->in_call = chat_json_flag(t->doc, function, "willContinue")
                     || chat_json_get(t->doc, function, "partialArgs") != NULL;
 
     call.id =
@@ -225,7 +218,7 @@ add_pieces(chat_transcript_t *t, const chat_json_t *function)
 
     (void) chat_gemini_args_add(body->args, t->doc, function, &body->text);
 
-    if (!chat_gemini_goes_on(t->doc, function)) {
+    if (!chat_json_flag(t->doc, function, "willContinue")) {
         body->in_call = 0;
         call->ready = 1;
 
@@ -372,7 +365,8 @@ give_result(chat_transcript_t *t, const chat_step_t *step,
     while (entry != NULL && entry->number != 0) {
         call = &t->rq->calls[step->first + (entry->number - 1) % step->count];
 
-        if (call->result == NULL || chat_gemini_goes_on(t->doc, call->result))
+        if (call->result == NULL
+            || chat_json_flag(t->doc, call->result, "willContinue"))
         {
             call->result = result->result;
             call->place = result->place;
@@ -426,7 +420,7 @@ call_result(chat_transcript_t *t, chat_call_t *call)
 
     call->outcome = CHAT_OUTCOME_OK;
 
-    if (chat_gemini_goes_on(t->doc, call->result)) {
+    if (chat_json_flag(t->doc, call->result, "willContinue")) {
         call->outcome = CHAT_OUTCOME_PARTIAL;
 
     } else if (chat_json_get(t->doc, node, "error") != NULL

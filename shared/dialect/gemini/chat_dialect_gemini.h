@@ -40,9 +40,6 @@ chat_str_t chat_gemini_id(chat_json_doc_t *doc, chat_arena_t *arena,
                           const chat_json_t *function, uint32_t since,
                           uint32_t position);
 
-/* 1 if there is more to come of a call, or of a result. */
-int chat_gemini_goes_on(chat_json_doc_t *doc, const chat_json_t *node);
-
 /*
  * Begins the arguments of another call. Each of these functions appends the
  * next piece of their JSON text to out. args: NULL for the first call. In the

@@ -83,9 +83,9 @@ ready(reader_t *r, chat_stream_call_t *call, const chat_json_t *function,
 static chat_stream_call_t *
 read_call(reader_t *r, const chat_json_t *function)
 {
-    int                 unreadable = 0;
-    int                 more = chat_gemini_goes_on(r->reader.doc, function);
-    chat_buf_t          text = { 0 };
+    int        unreadable = 0;
+    int        more = chat_json_flag(r->reader.doc, function, "willContinue");
+    chat_buf_t text = { 0 };
     chat_event_t       *event;
     chat_stream_call_t *call = r->pending;
 
