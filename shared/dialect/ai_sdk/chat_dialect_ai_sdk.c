@@ -556,53 +556,41 @@ read_request(chat_transcript_t *t)
 
 
 /*
- * One result. A client fails on one for a call that is not in its last
- * message, and has no chunk for an approval that was decided elsewhere: for
- * these it writes nothing and returns 0.
+ * A client fails on a result of a call that is not in its last message, and
+ * has no chunk for an approval that was decided elsewhere: these are left out.
  */
-static int
-tell_one(const chat_result_t *result, chat_buf_t *out)
-{
-    int        ok = result->outcome == CHAT_OUTCOME_OK;
-    chat_str_t value = result->payload;
-
-    if (result->call == NULL || !result->call->in_last_message) {
-        return 0;
-    }
-
-    switch (result->outcome) {
-    case CHAT_OUTCOME_OK:
-    case CHAT_OUTCOME_ERROR:
-        chat_buf_format(out,
-                        "data: {\"type\":\"tool-output-%s\",\"toolCallId\":%j,"
-                        "\"%s\":%l%s}\n\n",
-                        ok ? "available" : "error", result->call->id,
-                        ok ? "output" : "errorText",
-                        value.len != 0 ? value
-                                       : chat_cstr(ok ? "null" : "\"\""),
-                        result->call->dynamic ? ",\"dynamic\":true" : "");
-        return 1;
-
-    case CHAT_OUTCOME_DENIED:
-        chat_buf_format(
-            out,
-            "data: {\"type\":\"tool-output-denied\",\"toolCallId\":%j}\n\n",
-            result->call->id);
-        return 1;
-
-    default:
-        return 0;
-    }
-}
-
-
 void
 chat_ai_sdk_tell(const chat_result_t *results, size_t n, chat_buf_t *out)
 {
-    size_t i;
+    int                  ok;
+    chat_str_t           value;
+    const chat_result_t *result;
 
-    for (i = 0; i < n; i++) {
-        (void) tell_one(&results[i], out);
+    for (result = results; result < results + n; result++) {
+        if (result->call == NULL || !result->call->in_last_message) {
+            continue;
+        }
+
+        ok = result->outcome == CHAT_OUTCOME_OK;
+
+        if (ok || result->outcome == CHAT_OUTCOME_ERROR) {
+            value = chat_cstr(ok ? "null" : "\"\"");
+            value = result->payload.len != 0 ? result->payload : value;
+            chat_buf_format(
+                out,
+                "data: {\"type\":\"tool-output-%s\",\"toolCallId\":%j,"
+                "\"%s\":%l%s}\n\n",
+                ok ? "available" : "error", result->call->id,
+                ok ? "output" : "errorText", value,
+                result->call->dynamic ? ",\"dynamic\":true" : "");
+
+        } else if (result->outcome == CHAT_OUTCOME_DENIED) {
+            chat_buf_format(
+                out,
+                "data: "
+                "{\"type\":\"tool-output-denied\",\"toolCallId\":%j}\n\n",
+                result->call->id);
+        }
     }
 }
 
@@ -620,41 +608,24 @@ bounce(const chat_request_t *rq, const chat_result_t *results, size_t n,
 /*
  * A turn that adds one empty step: after a turn that adds nothing the client
  * would send the same again at once. It takes the new step over only with a
- * further write behind it: a second start with its own message's id, or a
- * result.
+ * further write behind it: a second start with its own message's id.
  */
 static chat_rc_e
 empty(const chat_request_t *rq, const chat_result_t *results, size_t n,
       chat_buf_t *out)
 {
-    chat_buf_t publish = { 0 };
-    size_t     i = 0;
-
-    if (rq->last_message.len != 0) {
-        chat_buf_format(&publish,
-                        "data: {\"type\":\"start\",\"messageId\":%j}\n\n",
-                        rq->last_message);
-
-    } else {
-        while (i < n && !tell_one(&results[i++], &publish)) {
-            /* void */
-        }
-
-        if (publish.len == 0 && !publish.failed) {
-            return CHAT_DECLINED;
-        }
+    if (rq->last_message.len == 0) {
+        return CHAT_DECLINED;
     }
 
-    chat_ai_sdk_tell(results + i, n - i, out);
+    chat_ai_sdk_tell(results, n, out);
     chat_buf_format(out,
                     "data: {\"type\":\"start\"}\n\n"
-                    "data: {\"type\":\"start-step\"}\n\n%v"
+                    "data: {\"type\":\"start-step\"}\n\n"
+                    "data: {\"type\":\"start\",\"messageId\":%j}\n\n"
                     "data: {\"type\":\"finish-step\"}\n\n"
                     "data: {\"type\":\"finish\"}\n\ndata: [DONE]\n\n",
-                    chat_buf_str(&publish));
-
-    out->failed |= publish.failed;
-    chat_buf_free(&publish);
+                    rq->last_message);
 
     return CHAT_OK;
 }
