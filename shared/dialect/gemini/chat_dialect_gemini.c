@@ -145,9 +145,8 @@ typedef struct {
     size_t    nresults;
     size_t    results_size;
 
-    index_t ids;    /* of the present step's calls */
-    index_t names;  /* of the ready ones */
-    index_t no_ids; /* names of those without an id */
+    index_t ids;   /* of the present step's calls */
+    index_t names; /* of the ready ones */
 } body_t;
 
 
@@ -305,16 +304,14 @@ index_calls(chat_transcript_t *t, const chat_step_t *step)
 
     chat_table_init(&body->ids.keys, t->arena);
     chat_table_init(&body->names.keys, t->arena);
-    chat_table_init(&body->no_ids.keys, t->arena);
 
-    next = chat_arena_alloc(t->arena, 3 * n * sizeof(*next));
+    next = chat_arena_alloc(t->arena, 2 * n * sizeof(*next));
     if (next == NULL) {
         return CHAT_ERROR;
     }
 
     body->ids.next = next;
     body->names.next = next + n;
-    body->no_ids.next = next + 2 * n;
 
     for (i = n; i-- > 0; /* void */) {
         call = &t->rq->calls[step->first + i % step->count];
@@ -325,9 +322,6 @@ index_calls(chat_transcript_t *t, const chat_step_t *step)
              && chat_table_chain(&body->ids.keys, body->ids.next, call->id, i))
             || (ready
                 && chat_table_chain(&body->names.keys, body->names.next,
-                                    call->name, i))
-            || (ready && !own_id
-                && chat_table_chain(&body->no_ids.keys, body->no_ids.next,
                                     call->name, i)))
         {
             return CHAT_ERROR;
@@ -357,7 +351,7 @@ give_result(chat_transcript_t *t, const chat_step_t *step,
     }
 
     if (!by_id) {
-        index = id.len == 0 ? &body->names : &body->no_ids;
+        index = &body->names;
         key = chat_json_text(t->doc, result->result, "name");
         entry = chat_table_find(&index->keys, key);
     }
