@@ -202,21 +202,26 @@ add_call(chat_calls_t *calls, uint32_t place)
 }
 
 
-/* A running call that is opened again under its name does not count. */
+/*
+ * Counts an opening of the call; NULL: of a new one. A running call that is
+ * opened again under its name does not count. 0: past the bound.
+ */
 static int
-is_running(const chat_stream_call_t *call, chat_str_t id, chat_str_t name)
+count_opening(chat_calls_t *calls, const chat_stream_call_t *call,
+              chat_str_t id, chat_str_t name)
 {
-    return call != NULL && !call->ready && chat_str_eq(call->id, id)
-           && chat_str_eq(call->name, name);
-}
+    if (call != NULL && !call->ready && chat_str_eq(call->id, id)
+        && chat_str_eq(call->name, name))
+    {
+        return 1;
+    }
 
+    if (calls->opened == CHAT_OPENED_MAX) {
+        return 0;
+    }
 
-int
-chat_calls_has_room(const chat_calls_t *calls, chat_str_t id, chat_str_t name)
-{
-    return id.len != 0 && id.len <= CHAT_ID_MAX && name.len <= CHAT_ID_MAX
-           && (calls->opened < CHAT_OPENED_MAX
-               || is_running(chat_calls_find(calls, id), id, name));
+    calls->opened++;
+    return 1;
 }
 
 
@@ -226,11 +231,11 @@ chat_calls_open(chat_calls_t *calls, chat_str_t id, chat_str_t name)
     chat_known_t       *known;
     chat_stream_call_t *call = chat_calls_find(calls, id);
 
-    if (!chat_calls_has_room(calls, id, name)) {
+    if (id.len == 0 || id.len > CHAT_ID_MAX || name.len > CHAT_ID_MAX
+        || !count_opening(calls, call, id, name))
+    {
         return NULL;
     }
-
-    calls->opened += !is_running(call, id, name);
 
     if (call == NULL) {
         known = chat_calls_learn(calls, id);
@@ -257,8 +262,7 @@ chat_calls_open_at(chat_calls_t *calls, uint32_t place, chat_str_t id,
     chat_table_entry_t *entry;
     chat_stream_call_t *call = chat_calls_at(calls, place);
 
-    if (!is_running(call, id, name) && ++calls->opened > CHAT_OPENED_MAX) {
-        calls->opened = CHAT_OPENED_MAX;
+    if (!count_opening(calls, call, id, name)) {
         return NULL;
     }
 

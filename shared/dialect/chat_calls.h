@@ -114,10 +114,6 @@ chat_known_t *chat_calls_all_known(chat_calls_t *calls);
 void *chat_calls_find(const chat_calls_t *calls, chat_str_t id);
 void *chat_calls_at(const chat_calls_t *calls, uint32_t place);
 
-/* 1 if chat_calls_open() of this id and name is within the bounds. */
-int chat_calls_has_room(const chat_calls_t *calls, chat_str_t id,
-                        chat_str_t name);
-
 /*
  * Opens a call, or opens it again, by its id or at its place; ready is
  * cleared. NULL: past a bound, or without memory (then failed is set).

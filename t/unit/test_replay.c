@@ -509,7 +509,6 @@ past_the_bound_nothing_is_opened(void **state)
     used = chat_arena_used(arena);
     assert_null(chat_calls_open_at(&calls, i, chat_cstr("c1"), known[0].name));
     assert_null(chat_calls_open(&calls, chat_cstr("c1"), known[0].name));
-    assert_false(chat_calls_has_room(&calls, chat_cstr("c1"), known[0].name));
     assert_null(chat_calls_open_at(&calls, 0, chat_cstr("y"), known[0].name));
 
     /*

@@ -18,8 +18,7 @@ struct chat_ag_ui_live_s {
     chat_table_entry_t *lane; /* in which it is written in chunks, or NULL */
     chat_ag_ui_live_t  *next; /* of those that are */
     chat_ag_ui_live_t  *prev;
-    unsigned            had : 1;      /* the request has a call of this id */
-    unsigned            answered : 1; /* its result has come */
+    int                 answered; /* its result has come */
 };
 
 typedef struct {

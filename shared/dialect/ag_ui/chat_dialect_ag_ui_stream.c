@@ -46,29 +46,21 @@ call_open(reader_t *r, chat_str_t id, chat_str_t name, chat_str_t parent,
           int implied)
 {
     int     fresh = chat_calls_find(&r->reader.calls, id) == NULL;
-    int     had = chat_calls_known(&r->reader.calls, id) != NULL;
-    live_t *own;
+    live_t *own = NULL;
 
-    if (parent.len > CHAT_ID_MAX
-        || !chat_calls_has_room(&r->reader.calls, id, name))
-    {
-        return NULL;
+    if (parent.len <= CHAT_ID_MAX) {
+        own = chat_calls_open(&r->reader.calls, id, name);
     }
 
-    if (fresh && begins_step(r, parent)) {
-        r->first = r->reader.calls.count;
-        r->answered = 0;
-        chat_events_add(r->reader.events, CHAT_EVENT_STEP_SEAL)->implied = 1;
-        chat_events_add(r->reader.events, CHAT_EVENT_STEP_OPEN)->implied = 1;
-    }
-
-    own = chat_calls_open(&r->reader.calls, id, name);
     if (own == NULL) {
         return NULL;
     }
 
-    if (fresh) {
-        own->had = had & 1;
+    if (fresh && begins_step(r, parent)) {
+        r->first = own->call.place;
+        r->answered = 0;
+        chat_events_add(r->reader.events, CHAT_EVENT_STEP_SEAL)->implied = 1;
+        chat_events_add(r->reader.events, CHAT_EVENT_STEP_OPEN)->implied = 1;
     }
 
     if (fresh && parent.len != 0) {
@@ -319,7 +311,7 @@ add_result(reader_t *r, const chat_json_t *node)
     own = chat_calls_find(&r->reader.calls, event->id);
     if (own != NULL) {
         own->answered = 1;
-        r->answered |= !own->had;
+        r->answered |= own->call.known->brought == NULL;
     }
 
     event->outcome = chat_ag_ui_tool_outcome(r->reader.doc, node);
