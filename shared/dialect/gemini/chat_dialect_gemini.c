@@ -478,36 +478,14 @@ write_result(chat_json_doc_t *doc, const chat_result_t *result,
 }
 
 
-/* The first result behind this content, in a list; NULL: there is none. */
-static const chat_json_t *
-find_result(chat_json_doc_t *doc, const chat_json_t *content)
-{
-    const chat_json_t *part;
-
-    for (/* void */; content != NULL && !is_model(doc, content);
-         content = content->next)
-    {
-        for (part = chat_json_first(doc, content, "parts"); part != NULL;
-             part = part->next)
-        {
-            if (find_response(doc, part) != NULL) {
-                return part;
-            }
-        }
-    }
-
-    return NULL;
-}
-
-
 /*
- * Before the first result behind the answer, else at the front of the content
- * behind it, or in a content of its own where that cannot take parts.
+ * At the front of the content behind the answer, or in a content of its own
+ * where that cannot take parts.
  */
 static chat_rc_e
 find_front(chat_json_doc_t *doc, const chat_json_t *model, chat_front_t *front)
 {
-    const chat_json_t *parts, *first;
+    const chat_json_t *parts;
 
     /* a content alone has none behind it */
     if (chat_json_typed(doc, doc->root, "contents", CHAT_JSON_ARRAY) == NULL) {
@@ -518,18 +496,9 @@ find_front(chat_json_doc_t *doc, const chat_json_t *model, chat_front_t *front)
         model = model->next;
     }
 
-    first = find_result(doc, model->next);
     parts = chat_json_typed(doc, model->next, "parts", CHAT_JSON_ARRAY);
 
-    if (first == NULL && parts != NULL) {
-        first = parts->child;
-    }
-
-    if (first != NULL) {
-        front->pos = first->start;
-        front->close = chat_cstr(",");
-
-    } else if (parts != NULL) {
+    if (parts != NULL) {
         front->pos = parts->start + 1;
         front->close = chat_cstr(chat_json_is_empty(parts) ? "" : ",");
 

@@ -60,40 +60,37 @@ chat_gemini_args_begin(chat_gemini_args_t *args, chat_arena_t *arena,
 static int
 segment(chat_str_t *path, int *list, chat_str_t *key)
 {
-    const char          *ends = ".[", *close = "";
-    const unsigned char *at = path->data + 1, *end = path->data + path->len;
+    size_t      n = 0;
+    const char *ends = ".[", *close = "";
 
     *list = 0;
 
-    if (*path->data == '[') {
-        ends = "]";
-        close = "]";
+    if (chat_str_after(*path, "['", path)) {
+        ends = "'\\";
+        close = "']";
 
-        if (at < end && (*at == '\'' || *at == '"')) {
-            ends = *at == '"' ? "\"\\" : "'\\";
-            close = *at++ == '"' ? "\"]" : "']";
-        } else {
-            *list = 1;
-        }
-    } else if (*path->data != '.') {
+    } else if (chat_str_after(*path, "[\"", path)) {
+        ends = "\"\\";
+        close = "\"]";
+
+    } else if (chat_str_after(*path, "[", path)) {
+        ends = close = "]";
+        *list = 1;
+
+    } else if (!chat_str_after(*path, ".", path)) {
         return 0;
     }
 
-    *key = chat_str(at, 0);
-    while (at < end && (*at == '\0' || strchr(ends, *at) == NULL)) {
-        at++;
-    }
-    key->len = (size_t) (at - key->data);
-    *path = chat_str(at, (size_t) (end - at));
-
-    if (!chat_str_starts(*path, close) || (*close == '\0' && key->len == 0)) {
-        return 0;
+    while (n < path->len
+           && (path->data[n] == '\0' || strchr(ends, path->data[n]) == NULL))
+    {
+        n++;
     }
 
-    path->data += strlen(close);
-    path->len -= strlen(close);
+    *key = chat_str(path->data, n);
+    *path = chat_str(path->data + n, path->len - n);
 
-    return 1;
+    return chat_str_after(*path, close, path) && (n != 0 || *close != '\0');
 }
 
 
