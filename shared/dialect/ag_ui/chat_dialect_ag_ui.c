@@ -41,34 +41,16 @@ tool_error(chat_json_doc_t *doc, const chat_json_t *message)
 }
 
 
-chat_outcome_e
-chat_ag_ui_tool_outcome(chat_json_doc_t *doc, const chat_json_t *message)
+const chat_json_t *
+chat_ag_ui_tool_said(chat_json_doc_t *doc, const chat_json_t *message,
+                     chat_outcome_e *outcome)
 {
-    return tool_error(doc, message) ? CHAT_OUTCOME_ERROR : CHAT_OUTCOME_OK;
-}
-
-
-chat_rc_e
-chat_ag_ui_tool_digest(chat_json_doc_t *doc, const chat_json_t *message,
-                       chat_digest_t *digest)
-{
-    chat_digest_t      content;
-    const chat_json_t *node = chat_json_get(doc, message, "content");
+    const chat_json_t *content = chat_json_get(doc, message, "content");
     const chat_json_t *error = tool_error(doc, message);
 
-    if (node == NULL) {
-        chat_digest(chat_cstr("\"\""), digest);
-    } else if (chat_json_digest(doc, node, digest) != CHAT_OK) {
-        return CHAT_ERROR;
-    }
+    *outcome = error ? CHAT_OUTCOME_ERROR : CHAT_OUTCOME_OK;
 
-    if (error != NULL) {
-        content = *digest;
-        chat_digest_of(digest, chat_digest_str(&content),
-                       chat_json_string(doc, error));
-    }
-
-    return CHAT_OK;
+    return error ? error : content;
 }
 
 
@@ -85,9 +67,6 @@ chat_ag_ui_role(chat_json_doc_t *doc, const chat_json_t *message)
            : chat_json_is(doc, role, "tool")      ? CHAT_ROLE_RESULTS
                                                   : CHAT_ROLE_ASIDE;
 }
-
-
-/* ---- the client's tools ---- */
 
 
 chat_kind_e
@@ -118,9 +97,6 @@ read_tools(chat_transcript_t *t)
 }
 
 
-/* ---- the transcript ---- */
-
-
 static void
 message_calls(chat_transcript_t *t, const chat_json_t *message)
 {
@@ -148,23 +124,13 @@ message_result(chat_transcript_t *t, const chat_json_t *message)
 
 /* 1 if the arguments are whole: they parse, or are too deep for that. */
 static int
-is_whole(chat_str_t args)
+is_whole(const chat_transcript_t *t, chat_str_t args)
 {
     chat_rc_e       rc;
-    chat_arena_t   *arena;
     chat_json_doc_t doc;
 
-    if (args.len == 0) {
-        return 1;
-    }
+    rc = args.len != 0 ? chat_json_parse(&doc, t->arena, args) : CHAT_OK;
 
-    arena = chat_arena_create(0);
-    if (arena == NULL) {
-        return 0;
-    }
-
-    rc = chat_json_parse(&doc, arena, args);
-    chat_arena_destroy(arena);
     return rc == CHAT_OK || rc == CHAT_LIMIT;
 }
 
@@ -177,7 +143,7 @@ call_args(chat_transcript_t *t, chat_call_t *call)
         chat_json_get(t->doc, call->node, "function");
 
     call->ready =
-        call->result != NULL || is_whole(chat_ag_ui_args(t->doc, function));
+        call->result != NULL || is_whole(t, chat_ag_ui_args(t->doc, function));
 
     return chat_transcript_args(
         t, chat_json_get(t->doc, function, "arguments"), call);
@@ -188,24 +154,21 @@ call_args(chat_transcript_t *t, chat_call_t *call)
 static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
-    call->payload = chat_json_raw(t->doc, call->result);
-    call->said = call->payload;
+    const chat_json_t *said = call->result;
 
     if (!call->bare) {
-        /* what the digest is made of must not stand twice */
-        (void) chat_json_get(t->doc, call->result, "content");
+        said = chat_ag_ui_tool_said(t->doc, call->result, &call->outcome);
 
-        call->outcome = chat_ag_ui_tool_outcome(t->doc, call->result);
-        call->hash = chat_ag_ui_tool_digest;
-        return;
+    } else {
+        /* an interrupt that comes again is a new one, never a replay */
+        call->ready = 0;
+        call->outcome = chat_json_has(t->doc, said, "status", "cancelled")
+                            ? CHAT_OUTCOME_DENIED
+                            : CHAT_OUTCOME_OK;
     }
 
-    /* an interrupt that comes again is a new one, never a replay */
-    call->ready = 0;
-    call->outcome = chat_json_has(t->doc, call->result, "status", "cancelled")
-                        ? CHAT_OUTCOME_DENIED
-                        : CHAT_OUTCOME_OK;
-    call->hash = chat_json_digest;
+    chat_transcript_value(t, said, CHAT_AG_UI_NO_CONTENT, call);
+    call->payload = chat_json_raw(t->doc, call->result);
 }
 
 

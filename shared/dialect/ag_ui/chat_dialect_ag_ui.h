@@ -48,11 +48,11 @@ chat_role_e chat_ag_ui_role(chat_json_doc_t *doc, const chat_json_t *message);
 /* The arguments as text of a call's member function. */
 chat_str_t chat_ag_ui_args(chat_json_doc_t *doc, const chat_json_t *function);
 
-/* What a tool message says: outcome, and digest of content and error. */
-chat_outcome_e chat_ag_ui_tool_outcome(chat_json_doc_t   *doc,
-                                       const chat_json_t *message);
-chat_rc_e      chat_ag_ui_tool_digest(chat_json_doc_t   *doc,
-                                      const chat_json_t *message,
-                                      chat_digest_t     *digest);
+/* What a tool message says: its error, or else its content; or NULL. */
+const chat_json_t *chat_ag_ui_tool_said(chat_json_doc_t   *doc,
+                                        const chat_json_t *message,
+                                        chat_outcome_e    *outcome);
+
+#define CHAT_AG_UI_NO_CONTENT "\"\"" /* what an absent content counts as */
 
 #endif /* CHAT_DIALECT_AG_UI_H */

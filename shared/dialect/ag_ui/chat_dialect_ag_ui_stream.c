@@ -301,8 +301,9 @@ interrupts(reader_t *r)
 static chat_event_t *
 add_result(reader_t *r, const chat_json_t *node)
 {
-    chat_event_t *event;
-    live_t       *own;
+    chat_event_t      *event;
+    live_t            *own;
+    const chat_json_t *said;
 
     event = chat_events_add(r->reader.events, CHAT_EVENT_CALL_RESULT);
     event->id = chat_json_text(r->reader.doc, node, "toolCallId");
@@ -314,9 +315,14 @@ add_result(reader_t *r, const chat_json_t *node)
         r->answered |= own->call.known->brought == NULL;
     }
 
-    event->outcome = chat_ag_ui_tool_outcome(r->reader.doc, node);
-    r->reader.calls.failed |=
-        chat_ag_ui_tool_digest(r->reader.doc, node, &event->digest) != CHAT_OK;
+    said = chat_ag_ui_tool_said(r->reader.doc, node, &event->outcome);
+
+    if (said == NULL) {
+        chat_digest(chat_cstr(CHAT_AG_UI_NO_CONTENT), &event->digest);
+    } else {
+        r->reader.calls.failed |=
+            chat_json_digest(r->reader.doc, said, &event->digest) != CHAT_OK;
+    }
 
     return event;
 }

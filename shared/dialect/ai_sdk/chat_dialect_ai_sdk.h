@@ -57,9 +57,8 @@ typedef struct {
 /* What reads a stream. */
 typedef struct {
     chat_reader_t reader;
-    chat_table_t  asks;  /* key: the approvalId; item: the chat_known_t */
-    uint32_t      nasks; /* that have taken memory */
-    chat_str_t    id;    /* toolCallId of the chunk that is being read */
+    chat_table_t  asks; /* key: the approvalId; item: the chat_known_t */
+    chat_str_t    id;   /* toolCallId of the chunk that is being read */
 } chat_ai_sdk_reader_t;
 
 #endif /* CHAT_DIALECT_AI_SDK_H */

@@ -151,7 +151,7 @@ ask(reader_t *r, unsigned value)
     chat_events_add(r->reader.events, CHAT_EVENT_CALL_ASK)->id = r->id;
 
     if (approval.len == 0 || approval.len > CHAT_ID_MAX
-        || r->nasks == CHAT_AI_SDK_ASKS_MAX
+        || r->asks.count == CHAT_AI_SDK_ASKS_MAX
         || chat_str_eq(asked(r, approval), r->id))
     {
         return;
@@ -161,7 +161,6 @@ ask(reader_t *r, unsigned value)
     if (call != NULL) {
         chat_reader_entry(&r->reader, &r->asks, approval)->item = call;
         r->reader.changed = 1;
-        r->nasks++;
     }
 }
 
