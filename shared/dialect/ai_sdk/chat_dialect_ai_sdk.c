@@ -294,6 +294,17 @@ set_class(chat_transcript_t *t)
 /* ---- inserting results ---- */
 
 
+/* What a result that is written says. */
+static chat_str_t
+payload_of(const chat_result_t *result)
+{
+    return result->payload.len != 0 ? result->payload
+           : result->outcome == CHAT_OUTCOME_ERROR
+               ? chat_cstr(CHAT_AI_SDK_NO_ERROR)
+               : chat_cstr(CHAT_AI_SDK_NO_OUTPUT);
+}
+
+
 /*
  * The approval with the decision in it. A reason for the other decision must
  * not stay.
@@ -386,7 +397,7 @@ rewrite_part(chat_json_doc_t *doc, const chat_result_t *result,
     int                n = 5, ok = result->outcome == CHAT_OUTCOME_OK;
     int                error = result->outcome == CHAT_OUTCOME_ERROR;
     chat_buf_t         text = { 0 };
-    chat_str_t         none = { NULL, 0 }, value = result->payload;
+    chat_str_t         none = { NULL, 0 }, value = payload_of(result);
     const chat_json_t *approval =
         chat_json_typed(doc, *node, "approval", CHAT_JSON_OBJECT);
     chat_json_member_t members[] = {
@@ -394,8 +405,8 @@ rewrite_part(chat_json_doc_t *doc, const chat_result_t *result,
                              : error ? "\"output-error\""
                                      : "\"output-denied\"") },
         { "approval", none },
-        { "output", ok ? value.len ? value : chat_cstr("null") : none },
-        { "errorText", error ? value.len ? value : chat_cstr("\"\"") : none },
+        { "output", ok ? value : none },
+        { "errorText", error ? value : none },
         { "preliminary", none },
     };
 
@@ -418,7 +429,7 @@ rewrite_part(chat_json_doc_t *doc, const chat_result_t *result,
     } else {
         members[0].value = chat_cstr("\"approval-responded\"");
         n = 2;
-        put_decision(doc, approval, result->approval, value, &text);
+        put_decision(doc, approval, result->approval, result->payload, &text);
     }
 
     members[1].value = chat_buf_str(&text);
@@ -572,10 +583,9 @@ chat_ai_sdk_tell(const chat_result_t *results, size_t n, chat_buf_t *out)
         }
 
         ok = result->outcome == CHAT_OUTCOME_OK;
+        value = payload_of(result);
 
         if (ok || result->outcome == CHAT_OUTCOME_ERROR) {
-            value = chat_cstr(ok ? "null" : "\"\"");
-            value = result->payload.len != 0 ? result->payload : value;
             chat_buf_format(
                 out,
                 "data: {\"type\":\"tool-output-%s\",\"toolCallId\":%j,"

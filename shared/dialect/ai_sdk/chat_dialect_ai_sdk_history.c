@@ -260,20 +260,16 @@ put_text(history_t *h, const chat_json_t *part, chat_str_t type)
     const chat_json_t *id =
         chat_json_typed(h->doc, part, "id", CHAT_JSON_STRING);
 
-    static const struct {
-        const char *name;
-        unsigned    chunk;
-    } chunks[] = { { "start", IN_BEGIN },
-                   { "delta", IN_DELTA },
-                   { "end", IN_END } };
+    static const char *const names[] = { "start", "delta", "end" };
+    static const unsigned    chunks[] = { IN_BEGIN, IN_DELTA, IN_END };
 
     if (!has_members(h, part, IN_DELTA)) {
         return;
     }
 
-    for (i = 0; i < sizeof(chunks) / sizeof(chunks[0]); i++) {
+    for (i = 0; i < 3; i++) {
         chat_buf_format(h->out, "data: {\"type\":\"%v-%s\",\"id\":", type,
-                        chunks[i].name);
+                        names[i]);
 
         if (id != NULL) {
             chat_buf_add(h->out, chat_json_raw(h->doc, id));
@@ -281,7 +277,7 @@ put_text(history_t *h, const chat_json_t *part, chat_str_t type)
             chat_buf_format(h->out, "\"before-%u\"", h->texts);
         }
 
-        end_chunk(h, part, chunks[i].chunk);
+        end_chunk(h, part, chunks[i]);
     }
 
     h->texts++;

@@ -127,37 +127,34 @@ input_ready(reader_t *r, unsigned failed)
 }
 
 
-/* The call that an approvalId was given for; empty: not known. */
-static chat_str_t
+/* The call that an approvalId was given for; NULL: not known. */
+static const chat_known_t *
 asked(const reader_t *r, chat_str_t approval)
 {
     const chat_table_entry_t *entry = chat_table_find(&r->asks, approval);
 
-    return entry && entry->item ? ((const chat_known_t *) entry->item)->id
-                                : chat_str(NULL, 0);
+    return entry ? entry->item : NULL;
 }
 
 
 /*
- * A call is to be approved. The decision will give the approvalId alone: that
- * of this call is kept, within bounds.
+ * A call is to be approved. The decision will give the approvalId alone: the
+ * first call that it was given for is kept, within bounds.
  */
 static void
 ask(reader_t *r, unsigned value)
 {
-    chat_known_t *call;
     chat_str_t    approval = chat_reader_text(&r->reader, "approvalId");
+    chat_known_t *call = NULL;
 
     chat_events_add(r->reader.events, CHAT_EVENT_CALL_ASK)->id = r->id;
 
-    if (approval.len == 0 || approval.len > CHAT_ID_MAX
-        || r->asks.count == CHAT_AI_SDK_ASKS_MAX
-        || chat_str_eq(asked(r, approval), r->id))
+    if (approval.len != 0 && approval.len <= CHAT_ID_MAX
+        && r->asks.count < CHAT_AI_SDK_ASKS_MAX && asked(r, approval) == NULL)
     {
-        return;
+        call = chat_calls_learn(&r->reader.calls, r->id);
     }
 
-    call = chat_calls_learn(&r->reader.calls, r->id);
     if (call != NULL) {
         chat_reader_entry(&r->reader, &r->asks, approval)->item = call;
         r->reader.changed = 1;
@@ -169,10 +166,11 @@ ask(reader_t *r, unsigned value)
 static void
 decide(reader_t *r, unsigned value)
 {
-    chat_str_t id = asked(r, chat_reader_text(&r->reader, "approvalId"));
+    const chat_known_t *call =
+        asked(r, chat_reader_text(&r->reader, "approvalId"));
 
-    if (id.len != 0) {
-        chat_events_add(r->reader.events, CHAT_EVENT_CALL_ASK)->id = id;
+    if (call != NULL) {
+        chat_events_add(r->reader.events, CHAT_EVENT_CALL_ASK)->id = call->id;
     }
 }
 
