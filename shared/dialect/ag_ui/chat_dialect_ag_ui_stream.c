@@ -87,7 +87,7 @@ call_said(reader_t *r)
 
 
 static void
-call_start(reader_t *r)
+call_start(reader_t *r, live_t *own)
 {
     (void) call_said(r);
 }
@@ -95,9 +95,12 @@ call_start(reader_t *r)
 
 /* The next piece of the arguments, maybe an empty one. */
 static void
-add_piece(reader_t *r, chat_stream_call_t *call)
+call_args(reader_t *r, live_t *own)
 {
-    chat_reader_args(&r->reader, call, chat_reader_get(&r->reader, "delta"));
+    if (own != NULL) {
+        chat_reader_args(&r->reader, &own->call,
+                         chat_reader_get(&r->reader, "delta"));
+    }
 }
 
 
@@ -111,25 +114,10 @@ ready(reader_t *r, chat_stream_call_t *call, int implied)
 
 
 static void
-call_args(reader_t *r)
+call_end(reader_t *r, live_t *own)
 {
-    chat_stream_call_t *call = chat_calls_find(
-        &r->reader.calls, chat_reader_text(&r->reader, "toolCallId"));
-
-    if (call != NULL) {
-        add_piece(r, call);
-    }
-}
-
-
-static void
-call_end(reader_t *r)
-{
-    chat_stream_call_t *call = chat_calls_find(
-        &r->reader.calls, chat_reader_text(&r->reader, "toolCallId"));
-
-    if (call != NULL && !call->ready) {
-        ready(r, call, 0);
+    if (own != NULL && !own->call.ready) {
+        ready(r, &own->call, 0);
     }
 }
 
@@ -196,17 +184,12 @@ close_all(reader_t *r)
 
 
 static void
-call_chunk(reader_t *r)
+call_chunk(reader_t *r, live_t *own)
 {
-    chat_str_t id, lane;
-    live_t    *own;
+    chat_str_t id = chat_reader_text(&r->reader, "toolCallId");
+    chat_str_t lane = chat_reader_text(&r->reader, "subagentRunId");
 
-    id = chat_reader_text(&r->reader, "toolCallId");
-    lane = chat_reader_text(&r->reader, "subagentRunId");
-
-    if (id.len != 0) {
-        own = chat_calls_find(&r->reader.calls, id);
-    } else {
+    if (id.len == 0) {
         own = find_chunked(r, lane);
 
         /* a chunk without a lane may mean the only call that there is */
@@ -231,7 +214,7 @@ call_chunk(reader_t *r)
         begin_chunks(r, own, lane);
     }
 
-    add_piece(r, &own->call);
+    call_args(r, own);
 }
 
 
@@ -330,7 +313,7 @@ add_result(reader_t *r, const chat_json_t *node)
 
 /* The text of the result is a tool message, as a body would have it. */
 static void
-call_result(reader_t *r)
+call_result(reader_t *r, live_t *own)
 {
     chat_buf_t         text = { 0 };
     chat_event_t      *event;
@@ -401,7 +384,7 @@ snapshot_result(reader_t *r, const chat_json_t *message)
 
 
 static void
-snapshot(reader_t *r)
+snapshot(reader_t *r, live_t *own)
 {
     chat_str_t         parent;
     chat_json_doc_t   *doc = r->reader.doc;
@@ -450,7 +433,7 @@ typedef enum {
 
 
 static void
-run_started(reader_t *r)
+run_started(reader_t *r, live_t *own)
 {
     chat_event_t *event;
 
@@ -468,7 +451,7 @@ run_started(reader_t *r)
 
 
 static void
-run_finished(reader_t *r)
+run_finished(reader_t *r, live_t *own)
 {
     chat_json_doc_t   *doc = r->reader.doc;
     const chat_json_t *type =
@@ -491,7 +474,7 @@ run_finished(reader_t *r)
 
 
 static void
-run_error(reader_t *r)
+run_error(reader_t *r, live_t *own)
 {
     chat_reader_end(&r->reader, CHAT_END_FAILED);
 }
@@ -501,7 +484,8 @@ run_error(reader_t *r)
 static const struct {
     const char *type; /* or several types, as it begins them */
     ends_e      ends;
-    void (*read)(reader_t *r); /* NULL: it means nothing */
+    /* Gets the call that the event names, or NULL. NULL: it means nothing. */
+    void (*read)(reader_t *r, live_t *own);
 } types[] = {
     { "TOOL_CALL_START", CHAT_AG_UI_LANE, call_start },
     { "TOOL_CALL_ARGS", CHAT_AG_UI_LANE, call_args },
@@ -562,7 +546,9 @@ chat_ag_ui_read(void *reader, const chat_frame_t *frame)
     }
 
     if (types[i].read != NULL) {
-        types[i].read(r);
+        types[i].read(
+            r, chat_calls_find(&r->reader.calls,
+                               chat_reader_text(&r->reader, "toolCallId")));
     }
 
     return CHAT_OK;
