@@ -17,7 +17,6 @@ typedef struct {
     chat_reader_t       reader;
     chat_gemini_args_t *args;        /* the pieces of one call at a time */
     chat_stream_call_t *pending;     /* the call that more pieces come of */
-    uint32_t            opened;      /* calls */
     uint32_t            seen;        /* candidates, a bit each */
     uint32_t            done;        /* those that have their finishReason */
     unsigned            open : 1;    /* TURN_OPEN was given */

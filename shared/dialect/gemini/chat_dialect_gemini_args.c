@@ -40,12 +40,8 @@ chat_gemini_args_begin(chat_gemini_args_t *args, chat_arena_t *arena,
     }
 
     if (args != NULL) {
-        args->levels[0].list = 0;
-        args->levels[0].count = 0;
+        memset(args, 0, sizeof(*args));
         args->depth = 1;
-        args->string = 0;
-        args->lost = 0;
-        args->nmembers = 0;
         chat_buf_puts(out, "{");
     }
 

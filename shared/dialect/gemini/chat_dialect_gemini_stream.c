@@ -27,22 +27,21 @@ open_call(reader_t *r, const chat_json_t *function, int more, chat_buf_t *text)
     chat_stream_call_t *call;
 
     /* behind the answers since the user's words */
-    id =
-        chat_gemini_id(r->reader.doc, r->reader.events->arena, function,
-                       r->reader.rq ? r->reader.rq->next.since : 0, r->opened);
+    id = chat_gemini_id(r->reader.doc, r->reader.events->arena, function,
+                        r->reader.rq ? r->reader.rq->next.since : 0,
+                        r->reader.calls.count);
     if (id.data == NULL) {
         r->reader.calls.failed = 1;
         return NULL;
     }
 
-    call = chat_calls_open_at(&r->reader.calls, r->opened, id,
+    call = chat_calls_open_at(&r->reader.calls, r->reader.calls.count, id,
                               chat_json_text(r->reader.doc, function, "name"));
     if (call == NULL) {
         return NULL;
     }
 
     /* One that never came to its end is half open, and stays so. */
-    r->opened++;
     r->pending = NULL;
 
     if (more || chat_json_get(r->reader.doc, function, "partialArgs")) {
