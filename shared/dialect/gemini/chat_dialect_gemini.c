@@ -16,8 +16,6 @@
 
 #include "dialect/gemini/chat_dialect_gemini.h"
 
-#include <stdio.h>
-
 
 /* 1 if a content is the model's; all others are of the user's side. */
 static int
