@@ -380,9 +380,8 @@ chat_calls_left(chat_calls_t *calls, const chat_stream_call_t *call,
                 int dropped)
 {
     size_t    rank = rank_of(calls, call->place);
-    size_t    above = calls->ndropped - rank;
     uint32_t *at;
-    int       listed = above != 0 && calls->dropped[rank] == call->place;
+    int listed = rank < calls->ndropped && calls->dropped[rank] == call->place;
 
     calls->nleft++;
     calls->nfewer += dropped != 0;
@@ -397,12 +396,11 @@ chat_calls_left(chat_calls_t *calls, const chat_stream_call_t *call,
         }
 
         at = &calls->dropped[rank];
-        memmove(at + 1, at, above * sizeof(*at));
+        memmove(at + 1, at, (calls->ndropped - 1 - rank) * sizeof(*at));
         *at = call->place;
 
     } else if (!dropped && listed) {
         at = &calls->dropped[rank];
-        memmove(at, at + 1, (above - 1) * sizeof(*at));
-        calls->ndropped--;
+        memmove(at, at + 1, (--calls->ndropped - rank) * sizeof(*at));
     }
 }

@@ -337,34 +337,19 @@ static void
 message_says(chat_transcript_digest_t *transcript, const chat_json_t *message,
              uint32_t until)
 {
-    const char        *what = NULL;
     chat_json_doc_t   *doc = &transcript->doc;
     const chat_json_t *role = chat_json_get(doc, message, "role");
+    const char *const *what =
+        CHAT_LIST("user", "assistant", "tool", "system", "developer");
 
-    switch (chat_ag_ui_role(doc, message)) {
-    case CHAT_ROLE_USER:
-        what = "user";
-        break;
-
-    case CHAT_ROLE_ASSISTANT:
-        what = "assistant";
-        break;
-
-    case CHAT_ROLE_RESULTS:
-        what = "tool";
-        break;
-
-    default:
-        if (chat_json_is(doc, role, "system")
-            || chat_json_is(doc, role, "developer")) {
-            what = "system";
-        }
+    while (*what != NULL && !chat_json_is(doc, role, *what)) {
+        what++;
     }
 
-    if (what != NULL && message->end <= until) {
+    if (*what != NULL && message->end <= until) {
         say(transcript, "of", chat_json_get(doc, message, "toolCallId"));
         say(transcript, "error", chat_json_get(doc, message, "error"));
-        say(transcript, what, chat_json_get(doc, message, "content"));
+        say(transcript, *what, chat_json_get(doc, message, "content"));
         say_calls(transcript, chat_json_first(doc, message, "toolCalls"));
     }
 }

@@ -179,18 +179,15 @@ static void
 read_output(reader_t *r, unsigned outcome)
 {
     int                failed = outcome == CHAT_OUTCOME_ERROR;
-    const chat_json_t *node;
     chat_event_t      *event;
+    const chat_json_t *node = member(r, failed ? "errorText" : "output");
 
     event = chat_events_add(r->reader.events, CHAT_EVENT_CALL_RESULT);
     event->id = r->id;
-    event->outcome = outcome;
-    if (outcome == CHAT_OUTCOME_OK && chat_json_true(member(r, "preliminary")))
-    {
-        event->outcome = CHAT_OUTCOME_PARTIAL;
-    }
-
-    node = member(r, failed ? "errorText" : "output");
+    event->outcome =
+        outcome == CHAT_OUTCOME_OK && chat_json_true(member(r, "preliminary"))
+            ? CHAT_OUTCOME_PARTIAL
+            : outcome;
 
     if (outcome == CHAT_OUTCOME_DENIED) {
         return;
