@@ -28,29 +28,18 @@ chat_ag_ui_args(chat_json_doc_t *doc, const chat_json_t *function)
 }
 
 
-/* The member error of a tool message, if it says that there was one. */
-static const chat_json_t *
-tool_error(chat_json_doc_t *doc, const chat_json_t *message)
-{
-    const chat_json_t *error = chat_json_get(doc, message, "error");
-
-    return error != NULL && error->type == CHAT_JSON_STRING
-                   && chat_json_raw(doc, error).len > 2
-               ? error
-               : NULL;
-}
-
-
 const chat_json_t *
 chat_ag_ui_tool_said(chat_json_doc_t *doc, const chat_json_t *message,
                      chat_outcome_e *outcome)
 {
     const chat_json_t *content = chat_json_get(doc, message, "content");
-    const chat_json_t *error = tool_error(doc, message);
+    const chat_json_t *error =
+        chat_json_typed(doc, message, "error", CHAT_JSON_STRING);
+    int failed = error != NULL && error->end - error->start > 2;
 
-    *outcome = error ? CHAT_OUTCOME_ERROR : CHAT_OUTCOME_OK;
+    *outcome = failed ? CHAT_OUTCOME_ERROR : CHAT_OUTCOME_OK;
 
-    return error ? error : content;
+    return failed ? error : content;
 }
 
 
@@ -122,28 +111,25 @@ message_result(chat_transcript_t *t, const chat_json_t *message)
 }
 
 
-/* 1 if the arguments are whole: they parse, or are too deep for that. */
-static int
-is_whole(const chat_transcript_t *t, chat_str_t args)
-{
-    chat_rc_e       rc;
-    chat_json_doc_t doc;
-
-    rc = args.len != 0 ? chat_json_parse(&doc, t->arena, args) : CHAT_OK;
-
-    return rc == CHAT_OK || rc == CHAT_LIMIT;
-}
-
-
-/* A call without a result is not ready if its arguments broke off. */
+/*
+ * A call without a result is not ready if its arguments broke off. Those that
+ * are too deep to be parsed are whole.
+ */
 static chat_str_t
 call_args(chat_transcript_t *t, chat_call_t *call)
 {
+    chat_rc_e          rc = CHAT_OK;
+    chat_str_t         args;
+    chat_json_doc_t    doc;
     const chat_json_t *function =
         chat_json_get(t->doc, call->node, "function");
 
-    call->ready =
-        call->result != NULL || is_whole(t, chat_ag_ui_args(t->doc, function));
+    if (call->result == NULL) {
+        args = chat_ag_ui_args(t->doc, function);
+        rc = args.len != 0 ? chat_json_parse(&doc, t->arena, args) : CHAT_OK;
+    }
+
+    call->ready = rc == CHAT_OK || rc == CHAT_LIMIT;
 
     return chat_transcript_args(
         t, chat_json_get(t->doc, function, "arguments"), call);
@@ -444,9 +430,11 @@ tell(const chat_result_t *results, size_t n, chat_buf_t *out)
 {
     size_t               i;
     chat_buf_t           text = { 0 };
-    chat_str_t           id, content, error;
+    chat_str_t           id, content;
     chat_arena_t        *arena = chat_arena_create(0);
+    chat_outcome_e       outcome;
     chat_json_doc_t      doc;
+    const chat_json_t   *said;
     const chat_result_t *result;
 
     for (i = 0; arena != NULL && i < n; i++) {
@@ -469,18 +457,16 @@ tell(const chat_result_t *results, size_t n, chat_buf_t *out)
         }
 
         id = chat_json_raw(&doc, chat_json_get(&doc, doc.root, "id"));
-        content =
-            chat_json_raw(&doc, chat_json_get(&doc, doc.root, "content"));
-        error = chat_json_raw(&doc, tool_error(&doc, doc.root));
+        said = chat_json_get(&doc, doc.root, "content");
+        said = said ? said : chat_ag_ui_tool_said(&doc, doc.root, &outcome);
+        content = chat_json_raw(&doc, said);
 
         chat_buf_format(
             out,
             "data: {\"type\":\"TOOL_CALL_RESULT\",\"messageId\":%l,"
             "\"toolCallId\":%j,\"content\":%l,\"role\":\"tool\"}\n\n",
             id, result->id,
-            content.len ? content
-            : error.len ? error
-                        : chat_cstr("\"\""));
+            content.len ? content : chat_cstr(CHAT_AG_UI_NO_CONTENT));
     }
 
     chat_buf_free(&text);
