@@ -21,6 +21,7 @@
 /* A member as the request itself lists it. */
 typedef struct {
     chat_str_t      id;
+    size_t          call; /* index in the step of the one that represents it */
     chat_kind_e     kind;
     unsigned char   fingerprint[16];
     unsigned char   digest[16];   /* of its result in the body */

@@ -152,129 +152,105 @@ chat_gate_may_follow(const chat_question_t *q, const chat_batch_t *batch,
 }
 
 
-/* The step that a continuation answers: the last; NULL: there is none. */
-static const chat_step_t *
-chat_gate_step(const chat_request_t *rq)
+/*
+ * The member that this call is, made if it is the first of its id. Calls of
+ * one id are one member: the first of them that is settled represents it, else
+ * the first.
+ */
+static chat_rc_e
+chat_gate_add_member(const chat_call_t *calls, size_t i, size_t max_calls,
+                     chat_question_t *q)
 {
-    return rq->answers && rq->nsteps ? &rq->steps[rq->nsteps - 1] : NULL;
+    const chat_call_t      *call = &calls[i];
+    chat_table_entry_t     *entry = chat_table_put(&q->index, call->id);
+    chat_question_member_t *own = entry != NULL ? entry->item : NULL;
+
+    if (own == NULL) {
+        if (call->id.len > CHAT_ID_MAX || q->nmembers == max_calls) {
+            return CHAT_LIMIT;
+        }
+
+        own = &q->members[q->nmembers];
+        if (entry == NULL
+            || chat_arena_dup(q->arena, call->id, &own->id) != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+
+        q->nmembers++;
+        own->call = i;
+        entry->key = own->id;
+        entry->item = own;
+
+    } else if (chat_call_is_settled(call)
+               && !chat_call_is_settled(&calls[own->call]))
+    {
+        own->call = i;
+    }
+
+    own->needs_result |= !chat_outcome_is_final(call->outcome);
+    return CHAT_OK;
 }
 
 
-/* One occurrence of a call's id within the step. */
-typedef struct {
-    unsigned represents : 1;   /* this one represents the id: the first that
-                                  is settled, else the first */
-    unsigned needs_result : 1; /* one of them has no result */
-} chat_occurrence_t;
-
-
-/* One for each call of the step, in its order. NULL without memory. */
-static chat_occurrence_t *
-chat_gate_occurrences(const chat_request_t *rq, const chat_step_t *step,
-                      chat_arena_t *arena)
+/* Fills the member by the call that represents it. */
+static chat_rc_e
+chat_gate_fill_member(const chat_call_t *call, chat_question_t *q,
+                      chat_question_member_t *own)
 {
-    size_t              i;
-    chat_table_t        ids; /* number: the one that represents, from 1; last:
-                         needs_result */
-    chat_occurrence_t  *list;
-    const chat_call_t  *call, *calls;
-    chat_table_entry_t *entry;
+    const chat_digest_t *fingerprint = chat_call_fingerprint(call);
+    const chat_digest_t *digest = chat_call_digest(call);
 
-    chat_table_init(&ids, arena);
-    list = chat_arena_alloc(arena, (step->count + 1) * sizeof(*list));
-    calls = step->count == 0 ? NULL : &rq->calls[step->first];
-
-    for (i = 0; list != NULL && i < step->count; i++) {
-        call = &calls[i];
-        if (!rq->chained && !chat_call_is_member(call)) {
-            continue;
-        }
-
-        entry = chat_table_put(&ids, call->id);
-        if (entry == NULL) {
-            return NULL;
-        }
-
-        entry->last |= !chat_outcome_is_final(call->outcome);
-
-        if (entry->number == 0
-            || (chat_call_is_settled(call)
-                && !chat_call_is_settled(&calls[entry->number - 1])))
-        {
-            entry->number = i + 1;
-        }
+    if (fingerprint == NULL || digest == NULL) {
+        return CHAT_ERROR;
     }
 
-    for (i = 0; list != NULL && i < step->count; i++) {
-        entry = chat_table_find(&ids, calls[i].id);
-
-        if (entry != NULL) {
-            list[i].represents = entry->number == i + 1;
-            list[i].needs_result = entry->last & 1;
-        }
-    }
-
-    return list;
+    own->kind = call->kind;
+    own->settled = chat_call_is_settled(call);
+    own->needs_result = own->settled && own->needs_result;
+    own->outcome = call->outcome;
+    own->approval = call->approval;
+    memcpy(own->fingerprint, fingerprint->bytes, 16);
+    memcpy(own->digest, digest->bytes, 16);
+    q->complete = q->complete && own->settled;
+    q->needs_result = q->needs_result || own->needs_result;
+    q->has_decision |= chat_approval_is_decided(call->approval)
+                       && call->outcome == CHAT_OUTCOME_NONE;
+    return CHAT_OK;
 }
 
 
 /* The members of the question, each id once. */
 static chat_rc_e
 chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
-                  const chat_occurrence_t *occurrences, size_t max_calls,
-                  chat_question_t *q)
+                  size_t max_calls, chat_question_t *q)
 {
-    size_t                  i;
-    chat_question_member_t *own;
-    const chat_call_t      *call;
-    const chat_digest_t    *fingerprint, *digest;
-    chat_table_entry_t     *entry;
+    size_t             i;
+    chat_rc_e          rc = CHAT_OK;
+    const chat_call_t *calls;
 
     chat_table_init(&q->index, q->arena);
+    if (step->count == 0) {
+        return CHAT_OK;
+    }
+
+    calls = &rq->calls[step->first];
     q->members = chat_arena_alloc(q->arena, step->count * sizeof(*q->members));
     if (q->members == NULL) {
         return CHAT_ERROR;
     }
 
-    for (i = 0; i < step->count; i++) {
-        call = &rq->calls[step->first + i];
-
-        if (!occurrences[i].represents) {
-            continue;
+    for (i = 0; i < step->count && rc == CHAT_OK; i++) {
+        if (rq->chained || chat_call_is_member(&calls[i])) {
+            rc = chat_gate_add_member(calls, i, max_calls, q);
         }
-
-        if (call->id.len > CHAT_ID_MAX || q->nmembers == max_calls) {
-            return CHAT_LIMIT;
-        }
-
-        own = &q->members[q->nmembers];
-        if (chat_arena_dup(q->arena, call->id, &own->id) != CHAT_OK) {
-            return CHAT_ERROR;
-        }
-
-        entry = chat_table_put(&q->index, own->id);
-        fingerprint = chat_call_fingerprint(call);
-        digest = chat_call_digest(call);
-        if (entry == NULL || fingerprint == NULL || digest == NULL) {
-            return CHAT_ERROR;
-        }
-
-        q->nmembers++;
-        entry->item = own;
-        own->kind = call->kind;
-        own->settled = chat_call_is_settled(call);
-        own->needs_result = own->settled && occurrences[i].needs_result;
-        own->outcome = call->outcome;
-        own->approval = call->approval;
-        memcpy(own->fingerprint, fingerprint->bytes, 16);
-        memcpy(own->digest, digest->bytes, 16);
-        q->complete = q->complete && own->settled;
-        q->needs_result = q->needs_result || own->needs_result;
-        q->has_decision |= chat_approval_is_decided(call->approval)
-                           && call->outcome == CHAT_OUTCOME_NONE;
     }
 
-    return CHAT_OK;
+    for (i = 0; i < q->nmembers && rc == CHAT_OK; i++) {
+        rc = chat_gate_fill_member(&calls[q->members[i].call], q,
+                                   &q->members[i]);
+    }
+
+    return rc;
 }
 
 
@@ -282,17 +258,17 @@ chat_rc_e
 chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
                    size_t max_calls, chat_arena_t *arena, chat_question_t *q)
 {
-    chat_rc_e          rc = CHAT_ERROR;
+    chat_rc_e          rc;
     chat_digest_t      content;
-    chat_arena_t      *scratch; /* a held request keeps the arena */
-    chat_occurrence_t *occurrences = NULL;
-    const chat_step_t *step = chat_gate_step(rq);
+    const chat_step_t *step;
 
     q->arena = arena;
 
-    if (step == NULL) {
+    if (!rq->answers || rq->nsteps == 0) {
         return CHAT_DECLINED;
     }
+
+    step = &rq->steps[rq->nsteps - 1];
 
     /* twice: an id may occur more than once */
     if (step->count > 2 * max_calls) {
@@ -307,17 +283,7 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
     memcpy(q->signature, rq->signature.bytes, 16);
     memcpy(q->transcript, rq->transcript, 16);
 
-    scratch = chat_arena_create(0);
-    if (scratch != NULL) {
-        occurrences = chat_gate_occurrences(rq, step, scratch);
-    }
-
-    if (occurrences != NULL) {
-        rc = chat_gate_members(rq, step, occurrences, max_calls, q);
-    }
-
-    chat_arena_destroy(scratch);
-
+    rc = chat_gate_members(rq, step, max_calls, q);
     if (rc != CHAT_OK) {
         return rc;
     }
@@ -371,36 +337,21 @@ size_t
 chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
                 int payloads, size_t max_result, chat_facts_t *facts)
 {
-    size_t             i, dropped = 0;
-    uint32_t           position = 0;
-    chat_occurrence_t *occurrences;
-    const chat_call_t *call;
-    const chat_step_t *step = chat_gate_step(rq);
+    size_t                        i, dropped = 0;
+    const chat_call_t            *call;
+    const chat_question_member_t *own = q->members;
 
-    if (step == NULL) {
-        return 0;
-    }
-
-    occurrences = chat_gate_occurrences(rq, step, facts->arena);
-    if (occurrences == NULL) {
-        facts->failed = 1;
-        return 0;
-    }
-
-    for (i = 0; i < step->count; i++) {
-        call = &rq->calls[step->first + i];
+    for (i = 0; i < q->nmembers; i++, own++) {
+        call = &rq->calls[rq->steps[rq->nsteps - 1].first + own->call];
 
         if (!rq->chained) {
-            if (!occurrences[i].represents) {
-                continue;
-            }
-            chat_facts_call(facts, call->id, call->kind, position++,
+            chat_facts_call(facts, call->id, call->kind, (uint32_t) i,
                             chat_call_fingerprint(call));
         }
 
-        dropped += chat_gate_fact(
-            call, payloads || !q->complete || occurrences[i].needs_result,
-            max_result, facts);
+        dropped +=
+            chat_gate_fact(call, payloads || !q->complete || own->needs_result,
+                           max_result, facts);
     }
 
     return dropped;
