@@ -78,6 +78,7 @@ typedef struct ngx_chat_indexed_s ngx_chat_indexed_t;
 typedef struct ngx_chat_resume_s  ngx_chat_resume_t;
 typedef struct ngx_chat_results_s ngx_chat_results_t;
 typedef struct ngx_chat_group_s   ngx_chat_group_t;
+typedef struct ngx_chat_holder_s  ngx_chat_holder_t;
 typedef struct ngx_chat_ask_s     ngx_chat_ask_t;
 
 /* A query to the store; its verbs are in store/ngx_chat_ask.h. */
@@ -156,21 +157,21 @@ typedef struct {
 
 /* The time that a request is held, or waits for another one's answer. */
 typedef struct {
-    ngx_queue_t      queue; /* among the worker's */
-    ngx_chat_timer_t timer;
-    ngx_msec_t       started;
-    ngx_msec_t       bound;  /* when the wait ends; 0: no bound */
-    uint32_t         k;      /* the attempt that it waits for; 0: none */
-    ngx_msec_t       total;  /* of a wait that is over */
-    ngx_queue_t      tenant; /* among its tenant's, while counted */
-    size_t           weight; /* bytes that count as held */
-    uint64_t         found;  /* when the batch was seen complete, us */
-    ngx_uint_t       shown;  /* its batch among those in the status, from 1 */
+    ngx_queue_t        queue; /* among the worker's */
+    ngx_chat_timer_t   timer;
+    ngx_msec_t         started;
+    ngx_msec_t         bound;  /* when the wait ends; 0: no bound */
+    uint32_t           k;      /* the attempt that it waits for; 0: none */
+    ngx_msec_t         total;  /* of a wait that is over */
+    ngx_chat_holder_t *holder; /* its tenant, while it counts as held */
+    ngx_queue_t        tenant; /* among the holder's */
+    size_t             weight; /* bytes that count as held */
+    uint64_t           found;  /* when the batch was seen complete, us */
+    ngx_uint_t         shown; /* its batch among those in the status, from 1 */
 
     chat_reason_e yields; /* another request has taken its place; or 0 */
 
-    unsigned held : 1;    /* it waits */
-    unsigned counted : 1; /* among its tenant's requests */
+    unsigned held : 1; /* it waits */
 } ngx_chat_wait_t;
 
 /* The claim of a request. */

@@ -3,8 +3,8 @@
  * tenant uses the most.
  *
  * The caller owns the entries, in a worker's memory or in a zone, and holds
- * the zone's mutex. Each call takes constant time, or the logarithm of the
- * number of tenants.
+ * the zone's mutex. The time of a call is the logarithm of the number of
+ * tenants.
  */
 
 #ifndef NGX_CHAT_SHARE_H
@@ -13,20 +13,18 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#define NGX_CHAT_SHARE_STEPS 4 /* levels from one power of two to the next */
-#define NGX_CHAT_SHARE_LEVELS (40 * NGX_CHAT_SHARE_STEPS)
-
 /* One tenant's part. */
 typedef struct {
-    ngx_rbtree_node_t node;  /* key: the tenant */
-    ngx_queue_t       queue; /* entries with about the same use */
-    size_t            used;  /* units of the caller */
+    ngx_rbtree_node_t node; /* key: the tenant */
+    ngx_rbtree_node_t use;  /* key: used */
+    size_t            used; /* units of the caller */
 } ngx_chat_share_t;
 
 typedef struct {
-    ngx_rbtree_t      rbtree;
-    ngx_rbtree_node_t sentinel;
-    ngx_queue_t       levels[NGX_CHAT_SHARE_LEVELS];
+    ngx_rbtree_t      tenants;
+    ngx_rbtree_node_t tenants_sentinel;
+    ngx_rbtree_t      uses;
+    ngx_rbtree_node_t uses_sentinel;
 } ngx_chat_shares_t;
 
 void ngx_chat_shares_init(ngx_chat_shares_t *shares);
@@ -45,10 +43,7 @@ void ngx_chat_shares_remove(ngx_chat_shares_t *shares,
 void ngx_chat_shares_set(ngx_chat_shares_t *shares, ngx_chat_share_t *share,
                          size_t used);
 
-/*
- * The entry with the most units, or one with at least three quarters of that;
- * NULL: there is none.
- */
+/* The entry with the most units, or NULL. */
 ngx_chat_share_t *ngx_chat_shares_largest(ngx_chat_shares_t *shares);
 
 #endif /* NGX_CHAT_SHARE_H */

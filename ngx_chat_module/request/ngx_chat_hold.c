@@ -22,6 +22,7 @@
 #include "record/ngx_chat_index.h"
 #include "request/ngx_chat_request.h"
 #include "store/ngx_chat_ask.h"
+#include "store/ngx_chat_store.h"
 
 #define NGX_CHAT_HOLD_SHORTEST 500 /* ms, of a one-by-one client */
 #define NGX_CHAT_HOLD_LONGEST 5000
@@ -34,7 +35,7 @@
 #define NGX_CHAT_QUOTA_HOLD (11 * 1024) /* bytes, of every hold */
 
 struct ngx_chat_group_s {
-    ngx_rbtree_node_t  node; /* key: the beginning of the batch's name */
+    ngx_str_node_t     node; /* in worker->groups, by the name of its key */
     ngx_chat_worker_t *worker;
     chat_key_t         key;
     chat_store_watch_t watch;
@@ -48,18 +49,18 @@ struct ngx_chat_group_s {
 };
 
 
+/* What waiting requests use: places, and bytes. */
+#define NGX_CHAT_QUOTAS 2
+
 /* A tenant with requests that wait. */
-typedef struct {
-    ngx_chat_share_t count; /* first */
-    ngx_chat_share_t bytes;
-    ngx_queue_t      holds; /* contexts, the oldest first */
-} ngx_chat_holder_t;
+struct ngx_chat_holder_s {
+    ngx_chat_share_t shares[NGX_CHAT_QUOTAS]; /* first */
+    ngx_queue_t      holds;                   /* contexts, the oldest first */
+};
 
 struct ngx_chat_quota_s {
-    ngx_chat_shares_t counts;
-    ngx_chat_shares_t bytes;
-    size_t            count; /* of all tenants */
-    size_t            size;
+    ngx_chat_shares_t shares; /* of the tenants */
+    size_t            used;   /* by all of them */
 };
 
 
@@ -71,18 +72,24 @@ static ngx_chat_holder_t *
 find_holder(ngx_chat_ctx_t *ctx)
 {
     return (ngx_chat_holder_t *) ngx_chat_shares_find(
-        &ctx->worker->quota->counts, ctx->barrier.q.key.tenant);
+        &ctx->worker->quota->shares, ctx->barrier.q.key.tenant);
 }
 
 
+/* Adds what the request uses to its tenant's part, or with sign -1 removes. */
 static void
-set_used(ngx_chat_quota_t *quota, ngx_chat_holder_t *holder, size_t count,
-         size_t bytes)
+charge(ngx_chat_ctx_t *ctx, ngx_int_t sign)
 {
-    quota->count += count - holder->count.used;
-    quota->size += bytes - holder->bytes.used;
-    ngx_chat_shares_set(&quota->counts, &holder->count, count);
-    ngx_chat_shares_set(&quota->bytes, &holder->bytes, bytes);
+    size_t            amount[NGX_CHAT_QUOTAS] = { 1, ctx->wait.weight };
+    ngx_uint_t        i;
+    ngx_chat_quota_t *quota = ctx->worker->quota;
+    ngx_chat_share_t *share = ctx->wait.holder->shares;
+
+    for (i = 0; i < NGX_CHAT_QUOTAS; i++) {
+        quota[i].used += (size_t) sign * amount[i];
+        ngx_chat_shares_set(&quota[i].shares, &share[i],
+                            share[i].used + (size_t) sign * amount[i]);
+    }
 }
 
 
@@ -105,8 +112,7 @@ weight_of(ngx_chat_ctx_t *ctx)
 static void
 enter_quota(ngx_chat_ctx_t *ctx)
 {
-    uint64_t           tenant = ctx->barrier.q.key.tenant;
-    ngx_chat_quota_t  *quota = ctx->worker->quota;
+    ngx_uint_t         i;
     ngx_chat_holder_t *holder = find_holder(ctx);
 
     if (holder == NULL) {
@@ -116,48 +122,55 @@ enter_quota(ngx_chat_ctx_t *ctx)
         }
 
         ngx_queue_init(&holder->holds);
-        ngx_chat_shares_insert(&quota->counts, &holder->count, tenant);
-        ngx_chat_shares_insert(&quota->bytes, &holder->bytes, tenant);
+
+        for (i = 0; i < NGX_CHAT_QUOTAS; i++) {
+            ngx_chat_shares_insert(&ctx->worker->quota[i].shares,
+                                   &holder->shares[i],
+                                   ctx->barrier.q.key.tenant);
+        }
     }
 
-    ctx->wait.counted = 1;
+    ctx->wait.holder = holder;
     ctx->wait.weight = weight_of(ctx);
     ngx_queue_insert_tail(&holder->holds, &ctx->wait.tenant);
-    set_used(quota, holder, holder->count.used + 1,
-             holder->bytes.used + ctx->wait.weight);
+    charge(ctx, 1);
 }
 
 
 static void
 leave_quota(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_quota_t  *quota = ctx->worker->quota;
-    ngx_chat_holder_t *holder;
+    ngx_uint_t         i;
+    ngx_chat_holder_t *holder = ctx->wait.holder;
 
-    if (!ctx->wait.counted) {
+    if (holder == NULL) {
         return;
     }
 
-    ctx->wait.counted = 0;
-    holder = find_holder(ctx);
+    charge(ctx, -1);
+    ctx->wait.holder = NULL;
     ngx_queue_remove(&ctx->wait.tenant);
-    set_used(quota, holder, holder->count.used - 1,
-             holder->bytes.used - ctx->wait.weight);
 
-    if (holder->count.used == 0) {
-        ngx_chat_shares_remove(&quota->counts, &holder->count);
-        ngx_chat_shares_remove(&quota->bytes, &holder->bytes);
+    if (ngx_queue_empty(&holder->holds)) {
+        for (i = 0; i < NGX_CHAT_QUOTAS; i++) {
+            ngx_chat_shares_remove(&ctx->worker->quota[i].shares,
+                                   &holder->shares[i]);
+        }
+
         ngx_free(holder);
     }
 }
 
 
-/* The oldest request of the tenant that has most, if that may lose it. */
+/*
+ * The oldest request of the tenant that uses most of quota i; NULL: that is
+ * within its share, or the request's own.
+ */
 static ngx_chat_ctx_t *
-oldest_of_largest(ngx_chat_ctx_t *ctx, ngx_chat_shares_t *shares,
-                  size_t offset, size_t share)
+oldest_of_largest(ngx_chat_ctx_t *ctx, ngx_uint_t i, size_t share)
 {
-    ngx_chat_share_t  *largest = ngx_chat_shares_largest(shares);
+    ngx_chat_share_t *largest =
+        ngx_chat_shares_largest(&ctx->worker->quota[i].shares);
     ngx_chat_holder_t *holder;
 
     if (largest == NULL || largest->used <= share
@@ -166,72 +179,28 @@ oldest_of_largest(ngx_chat_ctx_t *ctx, ngx_chat_shares_t *shares,
         return NULL;
     }
 
-    holder = (ngx_chat_holder_t *) ((u_char *) largest - offset);
+    holder = (ngx_chat_holder_t *) (largest - i);
     return ngx_queue_data(ngx_queue_head(&holder->holds), ngx_chat_ctx_t,
                           wait.tenant);
 }
 
 
-/*
- * NGX_OK: one more request may wait; NGX_DECLINED: *limit keeps it from that;
- * NGX_AGAIN: *oldest has to leave in its place.
- */
-static ngx_int_t
-find_room(ngx_chat_ctx_t *ctx, chat_reason_e *limit, ngx_chat_ctx_t **oldest)
+static ngx_str_t
+name_of(const chat_key_t *key)
 {
-    size_t             weight = weight_of(ctx);
-    size_t             count = (size_t) ctx->conf->max_held;
-    size_t             bytes = ctx->conf->max_held_bytes;
-    ngx_chat_quota_t  *quota = ctx->worker->quota;
-    ngx_chat_holder_t *own = find_holder(ctx);
+    ngx_str_t name = { sizeof(key->name.bytes), (u_char *) key->name.bytes };
 
-    *oldest = NULL;
-
-    if (quota->count >= count) {
-        *limit = CHAT_REASON_REFUSED_HELD_LIMIT;
-        count /= NGX_CHAT_QUOTA_SHARE;
-
-        if (own == NULL || own->count.used < count) {
-            *oldest = oldest_of_largest(ctx, &quota->counts, 0, count);
-        }
-
-    } else if (quota->size + weight > bytes) {
-        *limit = CHAT_REASON_REFUSED_HELD_BYTES_LIMIT;
-        bytes /= NGX_CHAT_QUOTA_SHARE;
-
-        if ((own != NULL ? own->bytes.used : 0) + weight <= bytes) {
-            *oldest = oldest_of_largest(
-                ctx, &quota->bytes, offsetof(ngx_chat_holder_t, bytes), bytes);
-        }
-
-    } else {
-        return NGX_OK;
-    }
-
-    return *oldest != NULL ? NGX_AGAIN : NGX_DECLINED;
+    return name;
 }
 
 
 static ngx_chat_group_t *
 group_find(ngx_chat_worker_t *worker, const chat_key_t *key)
 {
-    ngx_rbtree_key_t   prefix;
-    ngx_rbtree_node_t *node = worker->groups.root;
+    ngx_str_t name = name_of(key);
 
-    ngx_memcpy(&prefix, key->name.bytes, sizeof(prefix));
-
-    while (node != worker->groups.sentinel) {
-        if (prefix == node->key
-            && chat_digest_eq(&((ngx_chat_group_t *) node)->key.name,
-                              &key->name))
-        {
-            return (ngx_chat_group_t *) node;
-        }
-
-        node = prefix < node->key ? node->left : node->right;
-    }
-
-    return NULL;
+    return (ngx_chat_group_t *) ngx_str_rbtree_lookup(
+        &worker->groups, &name, (uint32_t) ngx_chat_store_prefix(&key->name));
 }
 
 
@@ -252,7 +221,7 @@ group_check(ngx_chat_group_t *group)
         store->cancel(&group->op);
         store->unwatch(&group->watch);
         store->unwatch(&group->index);
-        ngx_rbtree_delete(&group->worker->groups, &group->node);
+        ngx_rbtree_delete(&group->worker->groups, &group->node.node);
         ngx_free(group);
 
     } else if (group->again || group->watch.store == NULL) {
@@ -343,17 +312,9 @@ ngx_chat_watch_look(ngx_chat_ctx_t *ctx)
 }
 
 
-/* What is added to the conversation's index does not matter. */
-static void
-ignore(chat_store_watch_t *watch)
-{
-    (void) watch;
-}
-
-
 /*
  * External results find the batch by the conversation's index: it stays as
- * long as requests wait.
+ * long as requests wait. What is added to it does not matter.
  */
 static void
 watch_index(ngx_chat_ctx_t *ctx, ngx_chat_group_t *group)
@@ -362,7 +323,6 @@ watch_index(ngx_chat_ctx_t *ctx, ngx_chat_group_t *group)
     chat_store_t *store = ctx->worker->store;
 
     if (chat_conversation_index_key(&ctx->scope, &key) == CHAT_OK) {
-        group->index.notify = ignore;
         store->join(store, NULL, &key, NULL, 0, ctx->worker->ttl,
                     &group->index);
     }
@@ -390,8 +350,9 @@ ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
         group->watch.notify = look;
         group->watch.data = group;
         ngx_queue_init(&group->members);
-        ngx_memcpy(&group->node.key, key->name.bytes, sizeof(group->node.key));
-        ngx_rbtree_insert(&ctx->worker->groups, &group->node);
+        group->node.str = name_of(&group->key);
+        group->node.node.key = (uint32_t) ngx_chat_store_prefix(&key->name);
+        ngx_rbtree_insert(&ctx->worker->groups, &group->node.node);
         watch_index(ctx, group);
     }
 
@@ -694,18 +655,21 @@ on_watchdog(ngx_event_t *ev)
 ngx_int_t
 ngx_chat_hold_init(ngx_chat_worker_t *worker, ngx_cycle_t *cycle)
 {
-    worker->quota = ngx_pcalloc(cycle->pool, sizeof(ngx_chat_quota_t));
+    ngx_uint_t i;
+
+    worker->quota =
+        ngx_pcalloc(cycle->pool, NGX_CHAT_QUOTAS * sizeof(ngx_chat_quota_t));
     if (worker->quota == NULL) {
         return NGX_ERROR;
     }
 
-    ngx_chat_shares_init(&worker->quota->counts);
-    ngx_chat_shares_init(&worker->quota->bytes);
+    for (i = 0; i < NGX_CHAT_QUOTAS; i++) {
+        ngx_chat_shares_init(&worker->quota[i].shares);
+    }
+
     ngx_queue_init(&worker->holds);
     ngx_rbtree_init(&worker->groups, &worker->groups_sentinel,
-                    ngx_rbtree_insert_value);
-    worker->held = 0;
-    ngx_memzero(&worker->watchdog, sizeof(ngx_event_t));
+                    ngx_str_rbtree_insert_value);
     ngx_chat_event_set(&worker->watchdog, on_watchdog, worker, cycle->log);
     worker->watchdog.cancelable = 1;
     return NGX_OK;
@@ -715,25 +679,52 @@ ngx_chat_hold_init(ngx_chat_worker_t *worker, ngx_cycle_t *cycle)
 ngx_uint_t
 ngx_chat_hold_limit(ngx_chat_ctx_t *ctx, chat_reason_e *limit)
 {
-    ngx_int_t         rc;
-    ngx_chat_ctx_t   *oldest;
-    ngx_chat_group_t *group = group_find(ctx->worker, &ctx->barrier.q.key);
+    size_t                     limits[] = { (size_t) ctx->conf->max_held,
+                                            ctx->conf->max_held_bytes };
+    size_t                     share, amount[] = { 1, weight_of(ctx) };
+    ngx_uint_t                 i = 0;
+    ngx_chat_ctx_t            *oldest;
+    ngx_chat_quota_t          *quota = ctx->worker->quota;
+    ngx_chat_group_t          *group;
+    ngx_chat_holder_t         *own = find_holder(ctx);
+    static const chat_reason_e refused[] = {
+        CHAT_REASON_REFUSED_HELD_LIMIT, CHAT_REASON_REFUSED_HELD_BYTES_LIMIT
+    };
+    static const chat_reason_e bounced[] = {
+        CHAT_REASON_BOUNCED_HELD_LIMIT, CHAT_REASON_BOUNCED_HELD_BYTES_LIMIT
+    };
 
     /* as many as there may be results, from two tabs each */
+    group = group_find(ctx->worker, &ctx->barrier.q.key);
     if (group != NULL && group->count >= 2 * (ngx_uint_t) ctx->conf->max_calls)
     {
         *limit = CHAT_REASON_REFUSED_HELD_BATCH_LIMIT;
         return 1;
     }
 
-    while ((rc = find_room(ctx, limit, &oldest)) == NGX_AGAIN) {
-        /* ends soon as at its bound, and no longer counts */
-        oldest->wait.yields = *limit == CHAT_REASON_REFUSED_HELD_LIMIT
-                                  ? CHAT_REASON_BOUNCED_HELD_LIMIT
-                                  : CHAT_REASON_BOUNCED_HELD_BYTES_LIMIT;
+    while (i < NGX_CHAT_QUOTAS) {
+        if (quota[i].used + amount[i] <= limits[i]) {
+            i++;
+            continue;
+        }
+
+        *limit = refused[i];
+        share = limits[i] / NGX_CHAT_QUOTA_SHARE;
+
+        if ((own != NULL ? own->shares[i].used : 0) + amount[i] > share) {
+            return 1;
+        }
+
+        oldest = oldest_of_largest(ctx, i, share);
+        if (oldest == NULL) {
+            return 1;
+        }
+
+        /* it ends soon as at its bound, and no longer counts */
+        oldest->wait.yields = bounced[i];
         leave_quota(oldest);
         shorten(oldest, 0);
     }
 
-    return rc != NGX_OK;
+    return 0;
 }

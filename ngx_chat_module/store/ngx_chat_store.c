@@ -214,7 +214,9 @@ ngx_chat_store_changed(ngx_chat_store_base_t *base, uint64_t prefix,
         for (watch = base->watches[i]; watch != NULL; watch = base->walk) {
             base->walk = watch->next;
 
-            if (all || ngx_chat_store_prefix(&watch->key.name) == prefix) {
+            if (watch->notify != NULL
+                && (all || ngx_chat_store_prefix(&watch->key.name) == prefix))
+            {
                 watch->notify(watch);
             }
         }

@@ -47,7 +47,7 @@ struct chat_store_op_s {
 typedef struct chat_store_watch_s chat_store_watch_t;
 
 struct chat_store_watch_s {
-    void (*notify)(chat_store_watch_t *watch);
+    void (*notify)(chat_store_watch_t *watch); /* or NULL */
     void                *data;
     chat_key_t           key;
     chat_store_t        *store; /* the store's: not NULL while watching */

@@ -148,6 +148,36 @@ ngx_rbtree_insert_value(ngx_rbtree_node_t *root, ngx_rbtree_node_t *node,
 
 
 void
+ngx_str_rbtree_insert_value(ngx_rbtree_node_t *root, ngx_rbtree_node_t *node,
+                            ngx_rbtree_node_t *sentinel)
+{
+    ngx_rbtree_insert_value(root, node, sentinel);
+}
+
+
+ngx_str_node_t *
+ngx_str_rbtree_lookup(ngx_rbtree_t *tree, ngx_str_t *text, uint32_t hash)
+{
+    ngx_str_node_t    *found;
+    ngx_rbtree_node_t *node = tree->root;
+
+    while (node != tree->sentinel) {
+        found = (ngx_str_node_t *) node;
+
+        if (node->key == hash && found->str.len == text->len
+            && ngx_memcmp(found->str.data, text->data, text->len) == 0)
+        {
+            return found;
+        }
+
+        node = hash < node->key ? node->left : node->right;
+    }
+
+    return NULL;
+}
+
+
+void
 ngx_rbtree_insert(ngx_rbtree_t *tree, ngx_rbtree_node_t *node)
 {
     if (tree->root == tree->sentinel) {
