@@ -196,6 +196,11 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
     mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
     mcf->max_calls = ngx_max(mcf->max_calls, conf->max_calls);
+    mcf->used |= conf->chat & 1;
+    mcf->recorded |= conf->record == NGX_CHAT_RECORD_ON;
+
+    /* the store counts in 32 bits */
+    conf->record_ttl = ngx_min(conf->record_ttl, NGX_MAX_INT32_VALUE);
 
     return ngx_chat_check_location(cf, conf);
 }
@@ -209,7 +214,6 @@ ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_int_t                    rc = NGX_OK;
     ngx_str_t                   *value = cf->args->elts;
     ngx_chat_loc_conf_t         *lcf = conf;
-    ngx_chat_main_conf_t        *mcf;
     const chat_dialect_t *const *dialect;
 
     if (lcf->chat != NGX_CONF_UNSET) {
@@ -240,9 +244,6 @@ ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     lcf->chat = rc == NGX_OK;
     lcf->chat_at = ngx_chat_conf_here(cf);
-
-    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
-    mcf->used |= (ngx_uint_t) lcf->chat;
     return lcf->chat_at ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
@@ -255,9 +256,9 @@ ngx_chat_conf_shm(ngx_conf_t *cf, ngx_chat_main_conf_t *mcf)
     ngx_str_t *value = cf->args->elts, text;
 
     static const ngx_chat_parameter_t table[] = {
-        { ngx_string("ttl="), NGX_CHAT_MSEC, 1,
+        { ngx_string("ttl="), ngx_conf_set_msec_slot, 1,
           offsetof(ngx_chat_main_conf_t, ttl) },
-        { ngx_null_string, NGX_CHAT_COUNT, 0, 0 },
+        { ngx_null_string, NULL, 0, 0 },
     };
 
     if (value[1].len > 3) {
@@ -332,47 +333,39 @@ ngx_chat_conf_store_init(ngx_conf_t *cf)
 char *
 ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    char                *rc;
-    ngx_str_t           *value = cf->args->elts, scope;
+    char                *rc = ngx_http_set_complex_value_slot(cf, cmd, conf);
     ngx_chat_loc_conf_t *lcf = conf;
+
+    static const ngx_chat_parameter_t table[] = {
+        { ngx_string("scope="), ngx_http_set_complex_value_slot, 0,
+          LOC(scope) },
+        { ngx_null_string, NULL, 0, 0 },
+    };
 
     lcf->has_tenant = 1;
 
-    rc = ngx_http_set_complex_value_slot(cf, cmd, conf);
-    if (rc != NGX_CONF_OK || cf->args->nelts == 2) {
-        return rc;
-    }
-
-    if (ngx_strncmp(value[2].data, "scope=", 6) != 0) {
-        return ngx_chat_conf_invalid(cf, &value[2], "scope=VALUE");
-    }
-
-    scope.data = value[2].data + 6;
-    scope.len = value[2].len - 6;
-
-    lcf->scope = ngx_chat_conf_value(cf, scope);
-    return lcf->scope ? NGX_CONF_OK : NGX_CONF_ERROR;
+    return rc != NGX_CONF_OK
+               ? rc
+               : ngx_chat_conf_parameters(cf, 2, table, conf, "scope=VALUE");
 }
 
 
 char *
 ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    char *rc;
+    char *rc = ngx_chat_conf_enum(cf, cmd, conf);
 
     static const ngx_chat_parameter_t table[] = {
-        { ngx_string("grace="), NGX_CHAT_MSEC, 0, LOC(grace) },
-        { ngx_string("heartbeat="), NGX_CHAT_MSEC, 1, LOC(heartbeat) },
-        { ngx_null_string, NGX_CHAT_COUNT, 0, 0 },
+        { ngx_string("grace="), ngx_conf_set_msec_slot, 0, LOC(grace) },
+        { ngx_string("heartbeat="), ngx_conf_set_msec_slot, 1,
+          LOC(heartbeat) },
+        { ngx_null_string, NULL, 0, 0 },
     };
 
-    rc = ngx_chat_conf_enum(cf, cmd, conf);
-    if (rc != NGX_CONF_OK) {
-        return rc;
-    }
-
-    return ngx_chat_conf_parameters(cf, 2, table, conf,
-                                    "grace=TIME, or heartbeat=TIME above 0");
+    return rc != NGX_CONF_OK ? rc
+                             : ngx_chat_conf_parameters(
+                                 cf, 2, table, conf,
+                                 "grace=TIME, or heartbeat=TIME above 0");
 }
 
 
@@ -380,13 +373,14 @@ char *
 ngx_chat_conf_limits(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     static const ngx_chat_parameter_t table[] = {
-        { ngx_string("body="), NGX_CHAT_SIZE, 1, LOC(max_body) },
-        { ngx_string("event="), NGX_CHAT_SIZE, 1, LOC(max_event) },
-        { ngx_string("calls="), NGX_CHAT_COUNT, 1, LOC(max_calls) },
-        { ngx_string("result="), NGX_CHAT_SIZE, 1, LOC(max_result) },
-        { ngx_string("held="), NGX_CHAT_COUNT, 1, LOC(max_held) },
-        { ngx_string("held_bytes="), NGX_CHAT_SIZE, 1, LOC(max_held_bytes) },
-        { ngx_null_string, NGX_CHAT_COUNT, 0, 0 },
+        { ngx_string("body="), ngx_conf_set_size_slot, 1, LOC(max_body) },
+        { ngx_string("event="), ngx_conf_set_size_slot, 1, LOC(max_event) },
+        { ngx_string("calls="), ngx_conf_set_num_slot, 1, LOC(max_calls) },
+        { ngx_string("result="), ngx_conf_set_size_slot, 1, LOC(max_result) },
+        { ngx_string("held="), ngx_conf_set_num_slot, 1, LOC(max_held) },
+        { ngx_string("held_bytes="), ngx_conf_set_size_slot, 1,
+          LOC(max_held_bytes) },
+        { ngx_null_string, NULL, 0, 0 },
     };
 
     return ngx_chat_conf_parameters(
@@ -507,29 +501,18 @@ ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 char *
 ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    char                 *rc;
-    ngx_chat_loc_conf_t  *lcf = conf;
-    ngx_chat_main_conf_t *mcf;
+    char *rc = ngx_chat_conf_enum(cf, cmd, conf);
 
     static const ngx_chat_parameter_t table[] = {
-        { ngx_string("max="), NGX_CHAT_SIZE, NGX_CHAT_RECORD_LEAST,
+        { ngx_string("max="), ngx_conf_set_size_slot, NGX_CHAT_RECORD_LEAST,
           LOC(record_max) },
-        { ngx_string("ttl="), NGX_CHAT_SEC, 1, LOC(record_ttl) },
-        { ngx_null_string, NGX_CHAT_COUNT, 0, 0 },
+        { ngx_string("ttl="), ngx_conf_set_sec_slot, 1, LOC(record_ttl) },
+        { ngx_null_string, NULL, 0, 0 },
     };
 
-    rc = ngx_chat_conf_enum(cf, cmd, conf);
-    if (rc != NGX_CONF_OK) {
-        return rc;
-    }
-
-    if (lcf->record == NGX_CHAT_RECORD_ON) {
-        mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
-        mcf->recorded = 1;
-    }
-
-    return ngx_chat_conf_parameters(
-        cf, 2, table, conf,
-        "max=SIZE of at least 64k or ttl=TIME of at least "
-        "1s");
+    return rc != NGX_CONF_OK
+               ? rc
+               : ngx_chat_conf_parameters(cf, 2, table, conf,
+                                          "max=SIZE of at least 64k or "
+                                          "ttl=TIME of at least 1s");
 }

@@ -47,13 +47,13 @@ const step = (units) => (n) => {
   return `${n / size}${unit}`;
 };
 const time = step([['h', 3600000], ['m', 60000], ['s', 1000], ['ms', 1]]);
-const written = { MSEC: time, SEC: (n) => time(n * 1000), COUNT: String,
-  SIZE: step([['m', 1048576], ['k', 1024], ['', 1]]) };
+const written = { msec: time, sec: (n) => time(n * 1000), num: String,
+  size: step([['m', 1048576], ['k', 1024], ['', 1]]) };
 
 /* The parameters of a setter's table: {name, unit, field}. */
 const parameters = (set) => [...(new RegExp(`\n${set}\\([^]*?\n}\n`)
   .exec(settings)?.[0] ?? '').matchAll(
-  /ngx_string\("(\w+=)"\), NGX_CHAT_(\w+), [^,]+,\s*LOC\((\w+)\)/g)]
+  /ngx_string\("(\w+=)"\),\s*ngx_conf_set_(\w+)_slot,[^,]+,\s*LOC\((\w+)\)/g)]
   .map(([, name, unit, field]) => ({ name, unit, field }));
 
 const merged = (field) =>
@@ -65,7 +65,7 @@ function standard({ name, args, set, field, post }) {
     one.name + written[one.unit](value(merged(one.field))));
   const own = field && merged(field);
   if (name === 'chat_store') {
-    const size = written.SIZE(value('NGX_CHAT_SHM_DEFAULT'));
+    const size = written.size(value('NGX_CHAT_SHM_DEFAULT'));
     return `chat_store shm:${size} ttl=${time(value('NGX_CHAT_TTL'))}`;
   }
   if (name === 'chat_tenant') {

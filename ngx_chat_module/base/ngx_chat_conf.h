@@ -75,22 +75,12 @@ typedef struct {
     ngx_chat_worker_t worker;
 } ngx_chat_main_conf_t;
 
-/* The value of a parameter, and its field. */
-typedef enum {
-    NGX_CHAT_MSEC,
-    NGX_CHAT_SEC,
-    NGX_CHAT_SIZE,
-    NGX_CHAT_COUNT,
-    NGX_CHAT_FLAG, /* on or off */
-    NGX_CHAT_TEXT  /* ngx_str_t; the others are as wide as ngx_int_t */
-} ngx_chat_unit_e;
-
 /* A parameter of a directive; a table of them ends with an empty name. */
 typedef struct {
-    ngx_str_t       name; /* with its "=" */
-    ngx_chat_unit_e unit;
-    ngx_int_t       least; /* of a text: its length */
-    size_t          offset;
+    ngx_str_t name; /* with its "=" */
+    char *(*set)(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+    ngx_int_t least; /* of a text: its length */
+    size_t    offset;
 } ngx_chat_parameter_t;
 
 typedef struct {

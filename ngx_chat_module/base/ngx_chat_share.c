@@ -1,5 +1,7 @@
 /*
  * ngx_chat_share.c: see ngx_chat_share.h.
+ *
+ * An entry is in two trees: one by tenant, one by what the tenant uses.
  */
 
 #include <ngx_config.h>

@@ -12,8 +12,6 @@
 
 #include "base/ngx_chat_ctx.h"
 
-#define NGX_CHAT_SEC_MOST NGX_MAX_INT32_VALUE /* stores count in 32 bits */
-
 
 ngx_int_t
 ngx_chat_value(ngx_http_request_t *r, ngx_http_complex_value_t *of,
@@ -73,60 +71,39 @@ ngx_chat_conf_invalid(ngx_conf_t *cf, const ngx_str_t *value, const char *must)
 }
 
 
-/* Reads an integer; NGX_ERROR: it is invalid. */
-static ngx_int_t
-parse(ngx_str_t *text, ngx_chat_unit_e unit)
-{
-    ngx_int_t time;
-
-    switch (unit) {
-    case NGX_CHAT_SEC:
-        time = ngx_parse_time(text, 1);
-        return ngx_min(time, NGX_CHAT_SEC_MOST);
-
-    case NGX_CHAT_MSEC:
-        return ngx_parse_time(text, 0);
-
-    case NGX_CHAT_SIZE:
-        return ngx_parse_size(text);
-
-    case NGX_CHAT_FLAG:
-        return ngx_strcmp(text->data, "on") == 0    ? 1
-               : ngx_strcmp(text->data, "off") == 0 ? 0
-                                                    : NGX_ERROR;
-
-    default:
-        return ngx_atoi(text->data, text->len);
-    }
-}
-
-
-/* Reads a parameter's value. The text lives as long as the configuration. */
+/*
+ * Reads a parameter's value as NGINX reads that of a directive. The text lives
+ * as long as the configuration.
+ */
 static char *
 read_parameter(ngx_conf_t *cf, const ngx_str_t *word,
                const ngx_chat_parameter_t *p, void *conf, const char *must)
 {
-    ngx_int_t least, *number = (ngx_int_t *) ((char *) conf + p->offset);
-    ngx_str_t text, *string = (ngx_str_t *) number;
+    char         *rc;
+    ngx_str_t     words[2], *args = cf->args->elts;
+    ngx_conf_t    one = *cf;
+    ngx_array_t   both = { .elts = words, .nelts = 2 };
+    ngx_command_t command = { .name = args[0], .offset = p->offset };
 
-    text.data = word->data + p->name.len;
-    text.len = word->len - p->name.len;
+    words[0] = args[0];
+    words[1].data = word->data + p->name.len;
+    words[1].len = word->len - p->name.len;
+    one.args = &both;
 
-    if (p->unit == NGX_CHAT_TEXT ? string->len != 0
-                                 : *number != NGX_CONF_UNSET) {
+    rc = p->set(&one, &command, conf);
+
+    if (rc == NGX_CONF_ERROR) {
+        return rc; /* it has said why */
+    }
+
+    if (rc != NGX_CONF_OK && ngx_strcmp(rc, "is duplicate") == 0) {
         return ngx_chat_conf_invalid(cf, word, "given only once");
     }
 
-    if (p->unit == NGX_CHAT_TEXT) {
-        *string = text;
-        least = (ngx_int_t) text.len;
-    } else {
-        *number = parse(&text, p->unit);
-        least = *number;
-    }
-
-    return least < p->least ? ngx_chat_conf_invalid(cf, word, must)
-                            : NGX_CONF_OK;
+    return rc != NGX_CONF_OK
+                   || *(ngx_int_t *) ((char *) conf + p->offset) < p->least
+               ? ngx_chat_conf_invalid(cf, word, must)
+               : NGX_CONF_OK;
 }
 
 

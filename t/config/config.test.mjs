@@ -227,7 +227,8 @@ live('the store in Redis', async () => {
     'redis://user:secret@host.invalid': /host\.invalid|not found/,
     'redis://127.0.0.1 password=secret':
       /invalid value "password" .*verify=on\|off/,
-    'redis://127.0.0.1 verify=yes': /"verify=yes" .*verify=on\|off/,
+    'redis://127.0.0.1 verify=yes':
+      /"yes" in "chat_store" directive, it must be "on" or "off"/,
     'unix:': /unix|path/i, 'shm:1m timeout=1s': /ttl=TIME .*only parameter/,
     'redis+other://:secret@127.0.0.1/x': /invalid store .*redis:\/\/\.\.\./,
     'redis://:secret@127.0.0.1,127.0.0.2': /host|port/,

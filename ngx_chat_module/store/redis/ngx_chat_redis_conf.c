@@ -508,17 +508,19 @@ create_ssl(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 #define FIELD(name) offsetof(ngx_chat_redis_conf_t, name)
 
 static const ngx_chat_parameter_t parameters[] = {
-    { ngx_string("timeout="), NGX_CHAT_MSEC, 1, FIELD(timeout) },
-    { ngx_string("ttl="), NGX_CHAT_MSEC, 1, FIELD(ttl) },
-    { ngx_string("password_file="), NGX_CHAT_TEXT, 1, FIELD(password_file) },
-    { ngx_string("user="), NGX_CHAT_TEXT, 1, FIELD(user) },
-    { ngx_string("db="), NGX_CHAT_COUNT, 0, FIELD(db) },
-    { ngx_string("ca="), NGX_CHAT_TEXT, 1, FIELD(ca) },
-    { ngx_string("verify="), NGX_CHAT_FLAG, 0, FIELD(verify) },
-    { ngx_string("sentinel_user="), NGX_CHAT_TEXT, 1, FIELD(sentinel_user) },
-    { ngx_string("sentinel_password_file="), NGX_CHAT_TEXT, 1,
+    { ngx_string("timeout="), ngx_conf_set_msec_slot, 1, FIELD(timeout) },
+    { ngx_string("ttl="), ngx_conf_set_msec_slot, 1, FIELD(ttl) },
+    { ngx_string("password_file="), ngx_conf_set_str_slot, 1,
+      FIELD(password_file) },
+    { ngx_string("user="), ngx_conf_set_str_slot, 1, FIELD(user) },
+    { ngx_string("db="), ngx_conf_set_num_slot, 0, FIELD(db) },
+    { ngx_string("ca="), ngx_conf_set_str_slot, 1, FIELD(ca) },
+    { ngx_string("verify="), ngx_conf_set_flag_slot, 0, FIELD(verify) },
+    { ngx_string("sentinel_user="), ngx_conf_set_str_slot, 1,
+      FIELD(sentinel_user) },
+    { ngx_string("sentinel_password_file="), ngx_conf_set_str_slot, 1,
       FIELD(sentinel_file) },
-    { ngx_null_string, NGX_CHAT_COUNT, 0, 0 },
+    { ngx_null_string, NULL, 0, 0 },
 };
 
 
