@@ -31,8 +31,6 @@
 #define NGX_CHAT_REPAIR_SETTLED 1
 #define NGX_CHAT_REPAIR_ALL 2
 
-#define NGX_CHAT_UNKNOWN_MAX 8 /* unknown values of "chat" in the log */
-
 
 typedef struct ngx_chat_tenants_s ngx_chat_tenants_t;
 typedef struct ngx_chat_quota_s   ngx_chat_quota_t;
@@ -56,7 +54,7 @@ typedef struct {
     chat_store_op_t            trim;    /* of a conversation index */
     chat_key_t                 trimmed; /* that index */
     ngx_chat_tenants_t        *tenants; /* of conversations, as last seen */
-    uint32_t                   unknown[NGX_CHAT_UNKNOWN_MAX]; /* hashes */
+    unsigned                   unknown_warned : 1; /* a value of "chat" */
     unsigned                   tenants_warned : 1;
     unsigned                   anonymous_warned : 1;
 } ngx_chat_worker_t;

@@ -101,7 +101,6 @@ struct ngx_chat_lookup_s {
     size_t         step;   /* index in rq.steps */
     ngx_uint_t     needed; /* the decision counts on all of its fields */
     chat_facts_t   facts;  /* the answer, in the body's arena */
-    ngx_uint_t     failed;
 };
 
 /* The body of a request, and what it says. */
@@ -133,12 +132,11 @@ typedef struct {
     uint64_t          asked;  /* when the store was asked, us */
     uint64_t          asking; /* time spent on that, us */
 
-    unsigned full : 1;     /* the store had no room */
-    unsigned partial : 1;  /* the batch was seen incomplete */
-    unsigned sealed : 1;   /* all its calls are known */
-    unsigned opened : 1;   /* a stream has told of it */
-    unsigned indexed : 1;  /* only the conversation index names it */
-    unsigned external : 1; /* the body has no result, but the store does */
+    unsigned full : 1;    /* the store had no room */
+    unsigned partial : 1; /* the batch was seen incomplete */
+    unsigned sealed : 1;  /* all its calls are known */
+    unsigned opened : 1;  /* a stream has told of it */
+    unsigned indexed : 1; /* only the conversation index names it */
     unsigned watching : 1;
     unsigned again : 1;    /* something changed while asking */
     unsigned rejoined : 1; /* what the store had lost is being joined */
@@ -150,9 +148,8 @@ typedef struct {
     chat_arena_t      *arena; /* of its answer; NULL: none */
     ngx_chat_lookup_t *items;
     size_t             count;
-    size_t             due;     /* answers */
-    ngx_int_t          rc;      /* NGX_DECLINED: the body cannot take them */
-    ngx_uint_t         merging; /* they go into the body */
+    size_t             due; /* answers */
+    ngx_int_t          rc;  /* NGX_DECLINED: the body cannot take them */
 } ngx_chat_payloads_t;
 
 /* The time that a request is held, or waits for another one's answer. */

@@ -124,6 +124,7 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
     size_t              i;
     chat_rc_e           rc;
     chat_str_t          method, uri = CHAT_STR("");
+    chat_class_e        before = ctx->body.rq.class;
     chat_reason_e       limit;
     ngx_http_request_t *r = ctx->request;
 
@@ -160,8 +161,10 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
         return NGX_ERROR;
     }
 
-    if (ctx->barrier.external && ctx->body.rq.class == CHAT_CLASS_PENDING) {
-        ctx->body.rq.class = CHAT_CLASS_CONTINUATION;
+    if (before == CHAT_CLASS_CONTINUATION
+        && ctx->body.rq.class == CHAT_CLASS_PENDING)
+    {
+        ctx->body.rq.class = before; /* its results are external */
     }
 
     for (i = 0; i < ctx->body.rq.ncalls; i++) {

@@ -23,6 +23,14 @@ static void on_payloads(ngx_chat_ask_t *ask, chat_rc_e rc,
                         const chat_fact_t *facts, size_t n);
 
 
+/* 1 if the payloads go into the body; otherwise they go to the client. */
+static ngx_uint_t
+is_merging(const ngx_chat_ctx_t *ctx)
+{
+    return ctx->act.action == CHAT_ACT_GO;
+}
+
+
 /* 1 if a call without an outcome gets an error. */
 static ngx_uint_t
 closes_calls(ngx_chat_ctx_t *ctx)
@@ -47,7 +55,10 @@ missing_fields(ngx_chat_ctx_t *ctx, const chat_step_t *step,
     chat_arena_t      *arena = ctx->body.arena;
     const chat_call_t *call;
 
-    *fields = NULL;
+    *fields = chat_arena_take(arena, 2 * step->count * sizeof(chat_str_t));
+    if (*fields == NULL) {
+        return 0;
+    }
 
     for (i = step->first; i < step->first + step->count; i++) {
         call = &ctx->body.rq.calls[i];
@@ -61,15 +72,6 @@ missing_fields(ngx_chat_ctx_t *ctx, const chat_step_t *step,
                && call->kind == CHAT_KIND_APPROVAL
                && (results || ctx->body.rq.class == CHAT_CLASS_FRESH)
                && closes_calls(ctx);
-
-        if (((lacks && results) || call->undecided || open) && *fields == NULL)
-        {
-            *fields =
-                chat_arena_take(arena, 2 * step->count * sizeof(chat_str_t));
-            if (*fields == NULL) {
-                return 0;
-            }
-        }
 
         if (lacks && results) {
             (*fields)[n++] = chat_facts_field(arena, "result/", call->id);
@@ -186,7 +188,7 @@ look_up_step(ngx_chat_ctx_t *ctx, size_t at)
     }
 
     /* twice: an id may occur more than once */
-    if (!ctx->payloads.merging || ctx->conf->repair == NGX_CHAT_REPAIR_OFF
+    if (!is_merging(ctx) || ctx->conf->repair == NGX_CHAT_REPAIR_OFF
         || ctx->payloads.count == NGX_CHAT_LOOKUPS_MAX
         || step->count > 2 * (size_t) ctx->conf->max_calls)
     {
@@ -347,8 +349,8 @@ close_calls(ngx_chat_ctx_t *ctx)
 static ngx_int_t
 complete(ngx_chat_ctx_t *ctx)
 {
-    int                continuation;
-    size_t             i, failed = 0;
+    int                continuation, failed = 0;
+    size_t             i;
     ngx_chat_lookup_t *lookup;
 
     continuation = ctx->body.rq.class == CHAT_CLASS_CONTINUATION;
@@ -356,10 +358,10 @@ complete(ngx_chat_ctx_t *ctx)
 
     for (i = ctx->payloads.count; i-- > 0;) {
         lookup = &ctx->payloads.items[i];
-        failed += lookup->failed;
+        failed |= lookup->facts.failed;
 
-        if (lookup->needed && continuation && ctx->payloads.merging) {
-            if (lookup->failed) {
+        if (lookup->needed && continuation && is_merging(ctx)) {
+            if (lookup->facts.failed) {
                 return NGX_ERROR;
             }
             if (lookup->facts.count != ctx->barrier.needs.nfields) {
@@ -367,7 +369,7 @@ complete(ngx_chat_ctx_t *ctx)
             }
         }
 
-        if (!lookup->failed
+        if (!lookup->facts.failed
             && chat_results_collect(&ctx->body.results, &ctx->body.rq,
                                     &ctx->body.rq.steps[lookup->step],
                                     lookup->facts.items, lookup->facts.count,
@@ -379,21 +381,21 @@ complete(ngx_chat_ctx_t *ctx)
         }
     }
 
-    if (continuation && ctx->payloads.merging && !has_all(ctx)) {
-        return NGX_DECLINED;
-    }
-
-    if (ctx->payloads.merging && failed == 0 && close_calls(ctx) != CHAT_OK) {
-        return NGX_ERROR;
-    }
-
-    if (!ctx->payloads.merging
-        || (ctx->body.results.count == 0 && ctx->body.results.ndecided == 0))
-    {
+    if (!is_merging(ctx)) {
         return NGX_OK;
     }
 
-    return merge_body(ctx);
+    if (continuation && !has_all(ctx)) {
+        return NGX_DECLINED;
+    }
+
+    if (!failed && close_calls(ctx) != CHAT_OK) {
+        return NGX_ERROR;
+    }
+
+    return ctx->body.results.count + ctx->body.results.ndecided != 0
+               ? merge_body(ctx)
+               : NGX_OK;
 }
 
 
@@ -405,9 +407,8 @@ on_payloads(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
     ngx_chat_lookup_t *lookup = (ngx_chat_lookup_t *) ask;
 
     chat_facts_init(&lookup->facts, ctx->body.arena);
-    lookup->failed =
-        rc != CHAT_OK
-        || ngx_chat_keep_facts(&lookup->facts, facts, n) != CHAT_OK;
+    lookup->facts.failed = rc != CHAT_OK;
+    (void) ngx_chat_keep_facts(&lookup->facts, facts, n);
 
     if (--ctx->payloads.due == 0) {
         ngx_chat_metrics_asked(ctx);
@@ -418,23 +419,20 @@ on_payloads(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
 
 
 void
-ngx_chat_payloads(ngx_chat_ctx_t *ctx, ngx_uint_t merging)
+ngx_chat_payloads(ngx_chat_ctx_t *ctx)
 {
-    size_t     step, lacking = 0;
-    ngx_int_t  rc = NGX_OK;
-    ngx_uint_t nothing;
+    size_t step, lacking = 0;
 
-    nothing = merging && (ctx->conf->dry_run || ctx->worker->store == NULL);
-    ctx->payloads.merging = merging;
+    if (is_merging(ctx) && (ctx->conf->dry_run || ctx->worker->store == NULL))
+    {
+        ctx->payloads.rc = NGX_OK;
 
-    if (!nothing && ctx->body.arena == NULL) {
-        rc = ngx_chat_body_parse(ctx) == NGX_OK ? NGX_OK : NGX_ERROR;
-    }
+    } else if (ctx->body.arena == NULL && ngx_chat_body_parse(ctx) != NGX_OK) {
+        ctx->payloads.rc = NGX_ERROR;
 
-    if (!nothing && rc == NGX_OK) {
+    } else {
         ctx->payloads.count = 0;
         ctx->barrier.asked = ngx_chat_metrics_clock();
-        chat_results_init(&ctx->body.results, ctx->body.arena);
 
         ctx->payloads.items = chat_arena_alloc(
             ctx->body.arena, NGX_CHAT_LOOKUPS_MAX * sizeof(ngx_chat_lookup_t));
@@ -454,9 +452,8 @@ ngx_chat_payloads(ngx_chat_ctx_t *ctx, ngx_uint_t merging)
             return;
         }
 
-        rc = complete(ctx);
+        ctx->payloads.rc = complete(ctx);
     }
 
-    ctx->payloads.rc = rc;
     ctx->step(ctx, NGX_CHAT_EVENT_PAYLOADS);
 }

@@ -106,18 +106,18 @@ ngx_chat_decide_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
     if (rc == CHAT_LIMIT) {
         ngx_chat_metrics_of(ctx->worker)->counts[CHAT_COUNT_STORE_FULL]++;
 
+        if (!ctx->wait.held) {
+            /* its claim may have found room, its other facts have not */
+            ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
+            ngx_chat_watch_end(ctx);
+        }
+
     } else if (ctx->wait.held
                && ctx->worker->store->state == CHAT_STORE_RECONNECTING)
     {
         /* the watch is notified when the store is back, or unavailable */
         ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
         return;
-    }
-
-    if (rc == CHAT_LIMIT && !ctx->wait.held) {
-        /* its claim may have found room, its other facts have not */
-        ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
-        ngx_chat_watch_end(ctx);
     }
 
     if (ctx->wait.held || (rc != CHAT_LIMIT && ctx->barrier.watching)
@@ -215,20 +215,13 @@ ngx_chat_decide_index(ngx_chat_ctx_t *ctx)
 }
 
 
-/* 1 if each worker sees a join at once. */
-static ngx_uint_t
-is_immediate(const chat_store_t *store)
-{
-    return store->flush == NULL;
-}
-
-
 ngx_uint_t
 ngx_chat_decide_later(ngx_chat_ctx_t *ctx, void (*poll)(ngx_chat_ctx_t *ctx))
 {
     static const ngx_msec_t pauses[] = { 5, 15, 40, 140 };
 
-    if (is_immediate(ctx->worker->store)
+    /* without flush() each worker sees a join at once */
+    if (ctx->worker->store->flush == NULL
         || ctx->barrier.polls == sizeof(pauses) / sizeof(pauses[0]))
     {
         return 0;
@@ -659,7 +652,6 @@ ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t unrecorded)
 
     if (class == CHAT_CLASS_PENDING) {
         /* the results that it lacks are external */
-        b->external = 1;
         ctx->body.rq.class = CHAT_CLASS_CONTINUATION;
     }
 

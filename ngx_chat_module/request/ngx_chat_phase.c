@@ -60,25 +60,18 @@ on_body(ngx_http_request_t *r)
 }
 
 
-/* Logs an unknown value of "chat", once per worker and value. */
+/* Logs an unknown value of "chat", only the first one of the worker. */
 static void
 warn_unknown(ngx_http_request_t *r, const ngx_str_t *value)
 {
-    u_char     text[32], *end;
-    uint32_t   hash = ngx_crc32_long(value->data, value->len) | 1;
-    uint32_t  *known = ngx_chat_worker(r)->unknown;
-    ngx_uint_t i = 0;
+    u_char             text[32], *end;
+    ngx_chat_worker_t *worker = ngx_chat_worker(r);
 
-    while (i < NGX_CHAT_UNKNOWN_MAX && known[i] != 0 && known[i] != hash) {
-        i++;
-    }
-
-    if (i == NGX_CHAT_UNKNOWN_MAX || known[i] == hash) {
+    if (worker->unknown_warned) {
         return;
     }
 
-    known[i] = hash;
-
+    worker->unknown_warned = 1;
     end = ngx_chat_log_text(text, ngx_chat_str(value), sizeof(text));
 
     ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
@@ -435,7 +428,7 @@ reply(ngx_chat_ctx_t *ctx)
 
     if (ctx->act.reply == CHAT_REPLY_EMPTY
         || ctx->act.reply == CHAT_REPLY_BOUNCE) {
-        ngx_chat_payloads(ctx, 0); /* these replies contain results */
+        ngx_chat_payloads(ctx); /* these replies contain results */
     } else {
         ngx_chat_reply(ctx, ctx->act.reply, ctx->act.reason);
     }
@@ -478,7 +471,7 @@ perform(ngx_chat_ctx_t *ctx)
 
     case CHAT_ACT_GO:
         ngx_chat_watch_end(ctx);
-        ngx_chat_payloads(ctx, 1);
+        ngx_chat_payloads(ctx);
         return;
 
     case CHAT_ACT_FOLLOW:
@@ -533,7 +526,7 @@ step(ngx_chat_ctx_t *ctx, ngx_chat_event_e event)
         return;
 
     case NGX_CHAT_EVENT_HEAD:
-        ngx_chat_payloads(ctx, 0);
+        ngx_chat_payloads(ctx);
         return;
 
     case NGX_CHAT_EVENT_UNRECORDED:

@@ -129,11 +129,11 @@ void ngx_chat_payloads_early(ngx_chat_ctx_t *ctx);
 void ngx_chat_payloads_forget(ngx_chat_ctx_t *ctx);
 
 /*
- * Fetches the payloads of what the body lacks and the store has. merging: puts
- * them into the body. Reports PAYLOADS, now or later, with payloads.rc NGX_OK,
+ * Fetches the payloads of what the body lacks and the store has; the action GO
+ * puts them into the body. Reports PAYLOADS, now or later, with payloads.rc NGX_OK,
  * NGX_DECLINED (the body cannot take them), or NGX_ERROR (the store failed).
  */
-void ngx_chat_payloads(ngx_chat_ctx_t *ctx, ngx_uint_t merging);
+void ngx_chat_payloads(ngx_chat_ctx_t *ctx);
 
 /* Appends copies, payloads too, in the list's arena. CHAT_ERROR: no memory. */
 chat_rc_e ngx_chat_keep_facts(chat_facts_t *kept, const chat_fact_t *facts,

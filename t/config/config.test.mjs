@@ -352,18 +352,14 @@ live('chat by a map: off, a dialect, auto, an empty or unknown value',
       $mode { on openai_chat; other anthropic; default $http_x_mode; }` });
     for (const [mode, verdict] of [['on', 'bounced'], ['off', 'none'],
       ['auto', 'bounced'], ['other', 'passed'], ['', 'none'],
-      ['openai_chat', 'bounced'], ['Auto', 'none'], ['Auto', 'none'],
-      ['x\tx', 'none'], [`${'y'.repeat(40)}`, 'none'], ['on', 'bounced']]) {
+      ['openai_chat', 'bounced'], [`x\t${'y'.repeat(40)}`, 'none'],
+      ['Auto', 'none'], ['on', 'bounced']]) {
       assert.equal(await send({ 'x-mode': mode }), verdict, mode);
     }
     const told = () => [...send.log().matchAll(
       /\[error\].* unknown dialect "(.*?)" in "chat", it counts as off/g)]
       .map(([, value]) => value);
-    assert.deepEqual(told(), ['Auto', 'x?x', 'y'.repeat(32)]);
-    for (let i = 0; i < 20; i++) {
-      await send({ 'x-mode': `mode${i}` });
-    }
-    assert.equal(told().length, 8);
+    assert.deepEqual(told(), [`x?${'y'.repeat(30)}`]);
   });
 
 live('chat by split_clients: a user is always on or always off',
