@@ -32,8 +32,7 @@
 #define NGX_CHAT_REPAIR_ALL 2
 
 
-typedef struct ngx_chat_tenants_s ngx_chat_tenants_t;
-typedef struct ngx_chat_quota_s   ngx_chat_quota_t;
+typedef struct ngx_chat_quota_s ngx_chat_quota_t;
 
 /* The state of this worker; all of it but metrics is set up at its start. */
 typedef struct {
@@ -53,9 +52,7 @@ typedef struct {
     ngx_rbtree_node_t          readers_sentinel;
     chat_store_op_t            trim;    /* of a conversation index */
     chat_key_t                 trimmed; /* that index */
-    ngx_chat_tenants_t        *tenants; /* of conversations, as last seen */
     unsigned                   unknown_warned : 1; /* a value of "chat" */
-    unsigned                   tenants_warned : 1;
     unsigned                   anonymous_warned : 1;
 } ngx_chat_worker_t;
 

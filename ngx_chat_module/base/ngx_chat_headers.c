@@ -11,28 +11,6 @@
 #include "base/ngx_chat_ctx.h"
 
 
-static ngx_uint_t
-ngx_chat_headers_is_json(ngx_str_t *type)
-{
-    u_char *end;
-    size_t  len;
-
-    end = ngx_strlchr(type->data, type->data + type->len, ';');
-    len = end ? (size_t) (end - type->data) : type->len;
-
-    while (len != 0 && type->data[len - 1] == ' ') {
-        len--;
-    }
-
-    return (len == 16
-            && ngx_strncasecmp(type->data, (u_char *) "application/json", 16)
-                   == 0)
-           || (len > 5
-               && ngx_strncasecmp(type->data + len - 5, (u_char *) "+json", 5)
-                      == 0);
-}
-
-
 ngx_table_elt_t *
 ngx_chat_headers_next(ngx_chat_headers_walk_t *walk)
 {
@@ -97,6 +75,24 @@ ngx_chat_headers_counts(ngx_list_t *headers, const ngx_table_elt_t *h)
     }
 
     return h->hash != 0;
+}
+
+
+/* 1 if the content type is application/json or ends with +json. */
+static ngx_uint_t
+ngx_chat_headers_is_json(const ngx_str_t *type)
+{
+    chat_str_t parameters = ngx_chat_str(type);
+    chat_str_t name = chat_str_cut(&parameters, ';');
+
+    while (name.len != 0 && name.data[name.len - 1] == ' ') {
+        name.len--;
+    }
+
+    return ngx_chat_headers_is(name, "application/json")
+           || (name.len > 5
+               && ngx_chat_headers_is(chat_str(name.data + name.len - 5, 5),
+                                      "+json"));
 }
 
 
@@ -228,8 +224,9 @@ ngx_chat_headers_after(ngx_http_request_t *r)
     }
 
     if (seconds == NGX_ERROR) {
-        seconds = ngx_parse_http_time(h->value.data, h->value.len);
-        seconds = seconds == NGX_ERROR ? 0 : seconds - ngx_time();
+        /* a date; an invalid one is past */
+        seconds =
+            ngx_parse_http_time(h->value.data, h->value.len) - ngx_time();
     }
 
     return seconds <= 0 ? 0 : (uint32_t) ngx_min(seconds, CHAT_AFTER_MAX);

@@ -94,8 +94,7 @@ ngx_chat_endpoint_tenant(ngx_http_request_t        *r,
                          const ngx_chat_loc_conf_t *conf, const char *what,
                          chat_digest_t *tenant)
 {
-    ngx_str_t scope;
-    ngx_int_t rc = ngx_chat_tenant(r, conf, &scope, tenant);
+    ngx_int_t rc = ngx_chat_tenant(r, conf, tenant);
 
     if (rc == NGX_DECLINED) {
         ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,

@@ -5,9 +5,7 @@
  * The tree of a body is many times as large as the body. It has an arena of
  * its own, which ends while the request waits; the body is parsed again when
  * the request goes on. An empty tenant may be any client, so its batches get
- * no name. A tenant that changes within a conversation, such as a renewed
- * token, splits it; the log warns of both. Promises: a body past its limit is
- * never read into memory.
+ * no name. Promises: a body past its limit is never read into memory.
  */
 
 #include <ngx_config.h>
@@ -15,16 +13,6 @@
 #include <ngx_http.h>
 
 #include "request/ngx_chat_request.h"
-
-#define NGX_CHAT_TENANTS 1024
-#define NGX_CHAT_TENANT_PRINT 8 /* bytes of a digest: enough for a hint */
-
-
-/* Of two conversations with the same index it forgets the older one. */
-struct ngx_chat_tenants_s {
-    u_char conversation[NGX_CHAT_TENANTS][NGX_CHAT_TENANT_PRINT];
-    u_char tenant[NGX_CHAT_TENANTS][NGX_CHAT_TENANT_PRINT];
-};
 
 
 /* Copies a body that may lie in files. */
@@ -176,98 +164,50 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Warns if the conversation was last seen under another tenant. */
-static void
-note_tenant(ngx_chat_ctx_t *ctx, const ngx_str_t *scope)
-{
-    u_char             *conversation, *tenant;
-    ngx_uint_t          index;
-    chat_digest_t       digest;
-    ngx_chat_tenants_t *seen;
-    ngx_chat_worker_t  *worker = ctx->worker;
-
-    if (ctx->scope.conversation.len == 0 || worker->tenants_warned) {
-        return;
-    }
-
-    if (worker->tenants == NULL) {
-        worker->tenants = ngx_pcalloc(ngx_cycle->pool, sizeof(*seen));
-        if (worker->tenants == NULL) {
-            return;
-        }
-    }
-
-    seen = worker->tenants;
-    chat_digest_of(&digest, ngx_chat_str(scope), ctx->scope.conversation);
-
-    index = (digest.bytes[30] << 8 | digest.bytes[31]) % NGX_CHAT_TENANTS;
-    conversation = seen->conversation[index];
-    tenant = seen->tenant[index];
-
-    if (ngx_memcmp(conversation, digest.bytes, NGX_CHAT_TENANT_PRINT) == 0
-        && ngx_memcmp(tenant, ctx->scope.tenant.bytes, NGX_CHAT_TENANT_PRINT)
-               != 0)
-    {
-        worker->tenants_warned = 1;
-        ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
-                      "chat: a conversation has two tenants and is split: if "
-                      "\"chat_tenant\" is a renewed token, use the user that "
-                      "it identifies");
-    }
-
-    ngx_memcpy(conversation, digest.bytes, NGX_CHAT_TENANT_PRINT);
-    ngx_memcpy(tenant, ctx->scope.tenant.bytes, NGX_CHAT_TENANT_PRINT);
-}
-
-
 ngx_int_t
 ngx_chat_tenant(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
-                ngx_str_t *scope, chat_digest_t *tenant)
+                chat_digest_t *tenant)
 {
-    ngx_str_t value;
+    ngx_str_t scope, value;
 
     if (ngx_chat_value(r, conf->tenant, &value) != NGX_OK
-        || ngx_chat_value(r, conf->scope, scope) != NGX_OK)
+        || ngx_chat_value(r, conf->scope, &scope) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    chat_digest_of(tenant, ngx_chat_str(scope), ngx_chat_str(&value));
+    chat_digest_of(tenant, ngx_chat_str(&scope), ngx_chat_str(&value));
 
     return value.len != 0 ? NGX_OK : NGX_DECLINED;
 }
 
 
 /*
- * Fills in the tenant of ctx->scope; its conversation is already set. Warns,
- * once per worker, of an empty tenant, and of a conversation that an earlier
- * request sent under another tenant. NGX_ERROR: no memory.
+ * Fills in the tenant of ctx->scope. Warns of an empty one, once per worker.
+ * NGX_ERROR: no memory.
  */
 static ngx_int_t
 find_tenant(ngx_chat_ctx_t *ctx)
 {
-    ngx_str_t          scope;
     ngx_chat_worker_t *worker = ctx->worker;
     ngx_int_t          rc =
-        ngx_chat_tenant(ctx->request, ctx->conf, &scope, &ctx->scope.tenant);
+        ngx_chat_tenant(ctx->request, ctx->conf, &ctx->scope.tenant);
 
-    if (rc == NGX_OK) {
-        note_tenant(ctx, &scope);
-
-    } else if (rc == NGX_DECLINED) {
-        ctx->scope.anonymous = 1;
-        rc = NGX_OK;
-
-        if (!worker->anonymous_warned) {
-            worker->anonymous_warned = 1;
-            ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
-                          "chat: the tenant of a request is empty, its "
-                          "conversation is not managed: set \"chat_tenant\", "
-                          "for example \"chat_tenant $cookie_session\"");
-        }
+    if (rc != NGX_DECLINED) {
+        return rc;
     }
 
-    return rc;
+    ctx->scope.anonymous = 1;
+
+    if (!worker->anonymous_warned) {
+        worker->anonymous_warned = 1;
+        ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
+                      "chat: the tenant of a request is empty, its "
+                      "conversation is not managed: set \"chat_tenant\", "
+                      "for example \"chat_tenant $cookie_session\"");
+    }
+
+    return NGX_OK;
 }
 
 

@@ -52,13 +52,12 @@ ngx_int_t ngx_chat_body_parse(ngx_chat_ctx_t *ctx);
 void ngx_chat_body_free_tree(ngx_chat_ctx_t *ctx);
 
 /*
- * The value of the scope, and the digest of scope and tenant that every name
- * of the request begins with.
+ * The digest of scope and tenant that every name of the request begins with.
  * NGX_DECLINED: the tenant is empty; NGX_ERROR: no memory.
  */
 ngx_int_t ngx_chat_tenant(ngx_http_request_t        *r,
-                          const ngx_chat_loc_conf_t *conf, ngx_str_t *scope,
-                          chat_digest_t *tenant);
+                          const ngx_chat_loc_conf_t *conf,
+                          chat_digest_t             *tenant);
 
 /* ngx_chat_decide.c */
 
