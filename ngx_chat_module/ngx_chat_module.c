@@ -21,126 +21,6 @@
 #define NGX_CHAT_KEPT_MEMORY (2 * 1024 * 1024) /* of the heap, if it is free */
 
 
-static ngx_int_t ngx_chat_postconfiguration(ngx_conf_t *cf);
-static ngx_int_t ngx_chat_init_module(ngx_cycle_t *cycle);
-static ngx_int_t ngx_chat_init_process(ngx_cycle_t *cycle);
-static void      ngx_chat_exit_process(ngx_cycle_t *cycle);
-
-
-static ngx_conf_enum_t ngx_chat_hold_values[] = {
-    { ngx_string("off"), NGX_CHAT_HOLD_OFF },
-    { ngx_string("auto"), NGX_CHAT_HOLD_AUTO },
-    { ngx_string("TIME"), 0 },
-    { ngx_null_string, 0 }
-};
-
-static ngx_conf_enum_t ngx_chat_stall_values[] = {
-    { ngx_string("off"), 0 },
-    { ngx_string("TIME above 0"), 1 },
-    { ngx_null_string, 0 }
-};
-
-static ngx_conf_enum_t ngx_chat_repair_values[] = {
-    { ngx_string("off"), NGX_CHAT_REPAIR_OFF },
-    { ngx_string("settled"), NGX_CHAT_REPAIR_SETTLED },
-    { ngx_string("all"), NGX_CHAT_REPAIR_ALL },
-    { ngx_null_string, 0 }
-};
-
-static ngx_conf_enum_t ngx_chat_record_values[] = {
-    { ngx_string("off"), NGX_CHAT_RECORD_OFF },
-    { ngx_string("auto"), NGX_CHAT_RECORD_AUTO },
-    { ngx_string("on"), NGX_CHAT_RECORD_ON },
-    { ngx_null_string, 0 }
-};
-
-static ngx_conf_enum_t ngx_chat_failure_values[] = {
-    { ngx_string("pass"), NGX_CHAT_FAILURE_PASS },
-    { ngx_string("deny"), NGX_CHAT_FAILURE_DENY },
-    { ngx_null_string, 0 }
-};
-
-
-/* clang-format off */
-
-#define NGX_CHAT_ANYWHERE                                                     \
-    NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF
-
-#define NGX_CHAT_LOC(name, args, set, field, post)                            \
-    { ngx_string(name), NGX_CHAT_ANYWHERE | args, set,                        \
-      NGX_HTTP_LOC_CONF_OFFSET, offsetof(ngx_chat_loc_conf_t, field), post }
-
-static ngx_command_t ngx_chat_commands[] = {
-
-    { ngx_string("chat_store"), NGX_HTTP_MAIN_CONF | NGX_CONF_1MORE,
-      ngx_chat_conf_store, NGX_HTTP_MAIN_CONF_OFFSET, 0, NULL },
-
-    NGX_CHAT_LOC("chat", NGX_CONF_TAKE1, ngx_chat_conf_chat, chat, NULL),
-    NGX_CHAT_LOC("chat_conversation", NGX_CONF_TAKE1,
-                 ngx_http_set_complex_value_slot, conversation, NULL),
-    NGX_CHAT_LOC("chat_tenant", NGX_CONF_TAKE12, ngx_chat_conf_tenant, tenant,
-                 NULL),
-    NGX_CHAT_LOC("chat_replay_filter", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
-                 replay_filter, NULL),
-    NGX_CHAT_LOC("chat_hold", NGX_CONF_TAKE123, ngx_chat_conf_hold, hold,
-                 ngx_chat_hold_values),
-    NGX_CHAT_LOC("chat_repair", NGX_CONF_TAKE1, ngx_chat_conf_enum,
-                 repair, ngx_chat_repair_values),
-    NGX_CHAT_LOC("chat_record", NGX_CONF_TAKE123, ngx_chat_conf_record, record,
-                 ngx_chat_record_values),
-    NGX_CHAT_LOC("chat_store_failure", NGX_CONF_TAKE1, ngx_chat_conf_enum,
-                 failure, ngx_chat_failure_values),
-    NGX_CHAT_LOC("chat_stall", NGX_CONF_TAKE1, ngx_chat_conf_enum, stall,
-                 ngx_chat_stall_values),
-    NGX_CHAT_LOC("chat_tool", NGX_CONF_TAKE2, ngx_chat_conf_tool, tools,
-                 NULL),
-    { ngx_string("chat_limits"), NGX_CHAT_ANYWHERE | NGX_CONF_1MORE,
-      ngx_chat_conf_limits, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
-
-    { ngx_string("chat_results"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS,
-      ngx_chat_conf_results, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
-
-    { ngx_string("chat_resume"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE12,
-      ngx_chat_conf_resume, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
-
-    NGX_CHAT_LOC("chat_dry_run", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
-                 dry_run, NULL),
-
-    { ngx_string("chat_status"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS,
-      ngx_chat_conf_status, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
-
-    ngx_null_command
-};
-
-/* clang-format on */
-
-
-static ngx_http_module_t ngx_chat_module_ctx = {
-    ngx_chat_add_variables,     /* preconfiguration */
-    ngx_chat_postconfiguration, /* postconfiguration */
-    ngx_chat_create_main_conf,  /* create main configuration */
-    NULL,                       /* init main configuration */
-    NULL,                       /* create server configuration */
-    NULL,                       /* merge server configuration */
-    ngx_chat_create_loc_conf,   /* create location configuration */
-    ngx_chat_merge_loc_conf     /* merge location configuration */
-};
-
-
-ngx_module_t ngx_chat_module = { NGX_MODULE_V1,
-                                 &ngx_chat_module_ctx,  /* module context */
-                                 ngx_chat_commands,     /* module directives */
-                                 NGX_HTTP_MODULE,       /* module type */
-                                 NULL,                  /* init master */
-                                 ngx_chat_init_module,  /* init module */
-                                 ngx_chat_init_process, /* init process */
-                                 NULL,                  /* init thread */
-                                 NULL,                  /* exit thread */
-                                 ngx_chat_exit_process, /* exit process */
-                                 NULL,                  /* exit master */
-                                 NGX_MODULE_V1_PADDING };
-
-
 /* 1 once the only process of "master_process off" works with the module. */
 static ngx_uint_t ngx_chat_is_single;
 
@@ -345,3 +225,111 @@ ngx_chat_exit_process(ngx_cycle_t *cycle)
         ngx_chat_store_shm_close(mcf->worker.store);
     }
 }
+
+
+static ngx_conf_enum_t ngx_chat_hold_values[] = {
+    { ngx_string("off"), NGX_CHAT_HOLD_OFF },
+    { ngx_string("auto"), NGX_CHAT_HOLD_AUTO },
+    { ngx_string("TIME"), 0 },
+    { ngx_null_string, 0 }
+};
+
+static ngx_conf_enum_t ngx_chat_stall_values[] = {
+    { ngx_string("off"), 0 },
+    { ngx_string("TIME above 0"), 1 },
+    { ngx_null_string, 0 }
+};
+
+static ngx_conf_enum_t ngx_chat_repair_values[] = {
+    { ngx_string("off"), NGX_CHAT_REPAIR_OFF },
+    { ngx_string("settled"), NGX_CHAT_REPAIR_SETTLED },
+    { ngx_string("all"), NGX_CHAT_REPAIR_ALL },
+    { ngx_null_string, 0 }
+};
+
+static ngx_conf_enum_t ngx_chat_record_values[] = {
+    { ngx_string("off"), NGX_CHAT_RECORD_OFF },
+    { ngx_string("auto"), NGX_CHAT_RECORD_AUTO },
+    { ngx_string("on"), NGX_CHAT_RECORD_ON },
+    { ngx_null_string, 0 }
+};
+
+static ngx_conf_enum_t ngx_chat_failure_values[] = {
+    { ngx_string("pass"), NGX_CHAT_FAILURE_PASS },
+    { ngx_string("deny"), NGX_CHAT_FAILURE_DENY },
+    { ngx_null_string, 0 }
+};
+
+
+/* clang-format off */
+
+#define NGX_CHAT_ANYWHERE                                                     \
+    NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF
+
+#define NGX_CHAT_LOC(name, args, set, field, post)                            \
+    { ngx_string(name), NGX_CHAT_ANYWHERE | args, set,                        \
+      NGX_HTTP_LOC_CONF_OFFSET, offsetof(ngx_chat_loc_conf_t, field), post }
+
+static ngx_command_t ngx_chat_commands[] = {
+
+    { ngx_string("chat_store"), NGX_HTTP_MAIN_CONF | NGX_CONF_1MORE,
+      ngx_chat_conf_store, NGX_HTTP_MAIN_CONF_OFFSET, 0, NULL },
+
+    NGX_CHAT_LOC("chat", NGX_CONF_TAKE1, ngx_chat_conf_chat, chat, NULL),
+    NGX_CHAT_LOC("chat_conversation", NGX_CONF_TAKE1,
+                 ngx_http_set_complex_value_slot, conversation, NULL),
+    NGX_CHAT_LOC("chat_tenant", NGX_CONF_TAKE12, ngx_chat_conf_tenant, tenant,
+                 NULL),
+    NGX_CHAT_LOC("chat_replay_filter", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
+                 replay_filter, NULL),
+    NGX_CHAT_LOC("chat_hold", NGX_CONF_TAKE123, ngx_chat_conf_hold, hold,
+                 ngx_chat_hold_values),
+    NGX_CHAT_LOC("chat_repair", NGX_CONF_TAKE1, ngx_chat_conf_enum,
+                 repair, ngx_chat_repair_values),
+    NGX_CHAT_LOC("chat_record", NGX_CONF_TAKE123, ngx_chat_conf_record, record,
+                 ngx_chat_record_values),
+    NGX_CHAT_LOC("chat_store_failure", NGX_CONF_TAKE1, ngx_chat_conf_enum,
+                 failure, ngx_chat_failure_values),
+    NGX_CHAT_LOC("chat_stall", NGX_CONF_TAKE1, ngx_chat_conf_enum, stall,
+                 ngx_chat_stall_values),
+    NGX_CHAT_LOC("chat_tool", NGX_CONF_TAKE2, ngx_chat_conf_tool, tools,
+                 NULL),
+    { ngx_string("chat_limits"), NGX_CHAT_ANYWHERE | NGX_CONF_1MORE,
+      ngx_chat_conf_limits, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
+
+    { ngx_string("chat_results"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS,
+      ngx_chat_conf_results, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
+
+    { ngx_string("chat_resume"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE12,
+      ngx_chat_conf_resume, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
+
+    NGX_CHAT_LOC("chat_dry_run", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
+                 dry_run, NULL),
+
+    { ngx_string("chat_status"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS,
+      ngx_chat_conf_status, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
+
+    ngx_null_command
+};
+
+/* clang-format on */
+
+
+static ngx_http_module_t ngx_chat_module_ctx = {
+    .preconfiguration = ngx_chat_add_variables,
+    .postconfiguration = ngx_chat_postconfiguration,
+    .create_main_conf = ngx_chat_create_main_conf,
+    .create_loc_conf = ngx_chat_create_loc_conf,
+    .merge_loc_conf = ngx_chat_merge_loc_conf,
+};
+
+
+ngx_module_t ngx_chat_module = {
+    NGX_MODULE_V1,
+    .ctx = &ngx_chat_module_ctx,
+    .commands = ngx_chat_commands,
+    .type = NGX_HTTP_MODULE,
+    .init_module = ngx_chat_init_module,
+    .init_process = ngx_chat_init_process,
+    .exit_process = ngx_chat_exit_process,
+};

@@ -31,11 +31,6 @@ typedef enum {
 } ngx_chat_variable_e;
 
 
-static ngx_int_t ngx_chat_variable(ngx_http_request_t        *r,
-                                   ngx_http_variable_value_t *v,
-                                   uintptr_t                  data);
-
-
 static ngx_str_t ngx_chat_variables[NGX_CHAT_VARS] = {
     ngx_string("chat_dialect"),     ngx_string("chat_conversation"),
     ngx_string("chat_batch"),       ngx_string("chat_stream"),
@@ -45,27 +40,6 @@ static ngx_str_t ngx_chat_variables[NGX_CHAT_VARS] = {
     ngx_string("chat_hold_time"),   ngx_string("chat_store_time"),
     ngx_string("chat_attempt")
 };
-
-
-ngx_int_t
-ngx_chat_add_variables(ngx_conf_t *cf)
-{
-    ngx_uint_t           i;
-    ngx_http_variable_t *var;
-
-    for (i = 0; i < NGX_CHAT_VARS; i++) {
-        var = ngx_http_add_variable(cf, &ngx_chat_variables[i],
-                                    NGX_HTTP_VAR_NOCACHEABLE);
-        if (var == NULL) {
-            return NGX_ERROR;
-        }
-
-        var->get_handler = ngx_chat_variable;
-        var->data = i;
-    }
-
-    return NGX_OK;
-}
 
 
 static chat_str_t
@@ -196,5 +170,26 @@ ngx_chat_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     v->valid = 1;
     v->no_cacheable = 1;
     v->not_found = 0;
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_chat_add_variables(ngx_conf_t *cf)
+{
+    ngx_uint_t           i;
+    ngx_http_variable_t *var;
+
+    for (i = 0; i < NGX_CHAT_VARS; i++) {
+        var = ngx_http_add_variable(cf, &ngx_chat_variables[i],
+                                    NGX_HTTP_VAR_NOCACHEABLE);
+        if (var == NULL) {
+            return NGX_ERROR;
+        }
+
+        var->get_handler = ngx_chat_variable;
+        var->data = i;
+    }
+
     return NGX_OK;
 }

@@ -15,9 +15,6 @@
 #include <sys/random.h>
 
 
-static void destroy(void *data);
-
-
 uint64_t
 ngx_chat_now(void)
 {
@@ -36,32 +33,6 @@ ngx_chat_random(void *key, size_t size, ngx_log_t *log)
 
     ngx_log_error(NGX_LOG_EMERG, log, ngx_errno, "chat: getrandom() failed");
     return NGX_ERROR;
-}
-
-
-ngx_chat_ctx_t *
-ngx_chat_get_ctx(ngx_http_request_t *r)
-{
-    ngx_pool_cleanup_t *cln;
-    ngx_chat_ctx_t     *ctx = ngx_http_get_module_ctx(r, ngx_chat_module);
-
-    if (ctx != NULL || !(r->internal || r->filter_finalize)) {
-        return ctx;
-    }
-
-    /* an internal redirect has wiped the contexts */
-
-    for (cln = r->pool->cleanup; cln != NULL; cln = cln->next) {
-        if (cln->handler == destroy) {
-            ctx = cln->data;
-            if (ctx->request == r) {
-                ngx_http_set_ctx(r, ctx, ngx_chat_module);
-                return ctx;
-            }
-        }
-    }
-
-    return NULL;
 }
 
 
@@ -102,6 +73,32 @@ destroy(void *data)
     chat_arena_destroy(ctx->payloads.arena);
     chat_arena_destroy(ctx->barrier.look);
     chat_arena_destroy(ctx->kept);
+}
+
+
+ngx_chat_ctx_t *
+ngx_chat_get_ctx(ngx_http_request_t *r)
+{
+    ngx_pool_cleanup_t *cln;
+    ngx_chat_ctx_t     *ctx = ngx_http_get_module_ctx(r, ngx_chat_module);
+
+    if (ctx != NULL || !(r->internal || r->filter_finalize)) {
+        return ctx;
+    }
+
+    /* an internal redirect has wiped the contexts */
+
+    for (cln = r->pool->cleanup; cln != NULL; cln = cln->next) {
+        if (cln->handler == destroy) {
+            ctx = cln->data;
+            if (ctx->request == r) {
+                ngx_http_set_ctx(r, ctx, ngx_chat_module);
+                return ctx;
+            }
+        }
+    }
+
+    return NULL;
 }
 
 

@@ -19,10 +19,6 @@
 #define NGX_CHAT_LOOKUPS_MAX 16 /* steps; later ones matter more */
 
 
-static void on_payloads(ngx_chat_ask_t *ask, chat_rc_e rc,
-                        const chat_fact_t *facts, size_t n);
-
-
 /* 1 if the payloads go into the body; otherwise they go to the client. */
 static ngx_uint_t
 is_merging(const ngx_chat_ctx_t *ctx)
@@ -38,169 +34,6 @@ closes_calls(ngx_chat_ctx_t *ctx)
     return ctx->conf->repair == NGX_CHAT_REPAIR_ALL
            && (ctx->body.rq.class == CHAT_CLASS_FRESH
                || ctx->body.rq.class == CHAT_CLASS_CONTINUATION);
-}
-
-
-/*
- * The fields of the facts that a step lacks; 0 if it lacks none. results: 0
- * where the gate asks for those. A decision is of use to a call that does not
- * say how it was decided, and spares one without an outcome the error.
- */
-static size_t
-missing_fields(ngx_chat_ctx_t *ctx, const chat_step_t *step,
-               ngx_uint_t results, chat_str_t **fields)
-{
-    size_t             i, n = 0;
-    ngx_uint_t         lacks, open;
-    chat_arena_t      *arena = ctx->body.arena;
-    const chat_call_t *call;
-
-    *fields = chat_arena_take(arena, 2 * step->count * sizeof(chat_str_t));
-    if (*fields == NULL) {
-        return 0;
-    }
-
-    for (i = step->first; i < step->first + step->count; i++) {
-        call = &ctx->body.rq.calls[i];
-        if (call->id.len > CHAT_ID_MAX) {
-            continue;
-        }
-
-        lacks =
-            chat_call_is_member(call) && !chat_outcome_is_final(call->outcome);
-        open = lacks && !chat_call_is_settled(call)
-               && call->kind == CHAT_KIND_APPROVAL
-               && (results || ctx->body.rq.class == CHAT_CLASS_FRESH)
-               && closes_calls(ctx);
-
-        if (lacks && results) {
-            (*fields)[n++] = chat_facts_field(arena, "result/", call->id);
-        }
-
-        if (call->undecided || open) {
-            (*fields)[n++] = chat_facts_field(arena, "approval/", call->id);
-        }
-    }
-
-    return n;
-}
-
-
-static void
-on_early(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts, size_t n)
-{
-    ngx_chat_payloads_t *payloads = &ask->ctx->payloads;
-
-    payloads->arena = rc == CHAT_OK ? chat_arena_create(0) : NULL;
-    chat_facts_init(&payloads->early.facts, payloads->arena);
-
-    if (payloads->arena != NULL
-        && ngx_chat_keep_facts(&payloads->early.facts, facts, n) != CHAT_OK)
-    {
-        ngx_chat_payloads_forget(ask->ctx);
-    }
-}
-
-
-void
-ngx_chat_payloads_early(ngx_chat_ctx_t *ctx)
-{
-    const chat_needs_t *needs = &ctx->barrier.needs;
-
-    ngx_chat_payloads_forget(ctx);
-
-    if (needs->nfields != 0) {
-        ngx_chat_ask_payloads(ctx, &ctx->payloads.early.ask,
-                              &ctx->barrier.q.key, needs->fields,
-                              needs->nfields, on_early);
-    }
-}
-
-
-void
-ngx_chat_payloads_forget(ngx_chat_ctx_t *ctx)
-{
-    ngx_chat_ask_cancel(&ctx->payloads.early.ask);
-    chat_arena_destroy(ctx->payloads.arena);
-    ctx->payloads.arena = NULL;
-}
-
-
-/* 1 if the payloads that were asked for early are exactly these. */
-static ngx_uint_t
-is_early(const ngx_chat_payloads_t *payloads, const chat_str_t *fields,
-         size_t n)
-{
-    size_t              i;
-    const chat_facts_t *facts = &payloads->early.facts;
-
-    if (payloads->arena == NULL || facts->count != n) {
-        return 0;
-    }
-
-    for (i = 0; i < n && chat_str_eq(facts->items[i].field, fields[i]); i++) {
-        /* void */
-    }
-
-    return i == n;
-}
-
-
-static void
-look_up(ngx_chat_ctx_t *ctx, size_t step, ngx_uint_t needed,
-        const chat_key_t *key, const chat_str_t *fields, size_t n)
-{
-    ngx_chat_lookup_t *lookup = &ctx->payloads.items[ctx->payloads.count++];
-
-    lookup->step = step;
-    lookup->needed = needed;
-
-    if (needed && is_early(&ctx->payloads, fields, n)) {
-        lookup->facts = ctx->payloads.early.facts;
-        return;
-    }
-
-    ctx->payloads.due++;
-    ngx_chat_ask_payloads(ctx, &lookup->ask, key, fields, n, on_payloads);
-}
-
-
-/*
- * Asks for what one step lacks; returns 1 if it lacks something. A step past
- * the limit of calls is left alone.
- */
-static ngx_uint_t
-look_up_step(ngx_chat_ctx_t *ctx, size_t at)
-{
-    size_t              n;
-    chat_key_t          key;
-    chat_str_t         *fields;
-    ngx_uint_t          last;
-    const chat_step_t  *step = &ctx->body.rq.steps[at];
-    ngx_chat_barrier_t *b = &ctx->barrier;
-
-    /* the step that the gate has decided about */
-    last = ctx->body.rq.answers && b->q.dialect != NULL
-           && at + 1 == ctx->body.rq.nsteps;
-
-    if (last && b->needs.nfields != 0) {
-        look_up(ctx, at, 1, &b->q.key, b->needs.fields, b->needs.nfields);
-    }
-
-    /* twice: an id may occur more than once */
-    if (!is_merging(ctx) || ctx->conf->repair == NGX_CHAT_REPAIR_OFF
-        || ctx->payloads.count == NGX_CHAT_LOOKUPS_MAX
-        || step->count > 2 * (size_t) ctx->conf->max_calls)
-    {
-        return 0;
-    }
-
-    n = missing_fields(ctx, step, !last, &fields);
-    if (n != 0 && chat_batch_key(&ctx->scope, step, &key) == CHAT_OK) {
-        look_up(ctx, at, 0, &key, fields, n);
-    }
-
-    return n != 0;
 }
 
 
@@ -415,6 +248,169 @@ on_payloads(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
         ctx->payloads.rc = complete(ctx);
         ctx->step(ctx, NGX_CHAT_EVENT_PAYLOADS);
     }
+}
+
+
+static void
+on_early(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts, size_t n)
+{
+    ngx_chat_payloads_t *payloads = &ask->ctx->payloads;
+
+    payloads->arena = rc == CHAT_OK ? chat_arena_create(0) : NULL;
+    chat_facts_init(&payloads->early.facts, payloads->arena);
+
+    if (payloads->arena != NULL
+        && ngx_chat_keep_facts(&payloads->early.facts, facts, n) != CHAT_OK)
+    {
+        ngx_chat_payloads_forget(ask->ctx);
+    }
+}
+
+
+void
+ngx_chat_payloads_early(ngx_chat_ctx_t *ctx)
+{
+    const chat_needs_t *needs = &ctx->barrier.needs;
+
+    ngx_chat_payloads_forget(ctx);
+
+    if (needs->nfields != 0) {
+        ngx_chat_ask_payloads(ctx, &ctx->payloads.early.ask,
+                              &ctx->barrier.q.key, needs->fields,
+                              needs->nfields, on_early);
+    }
+}
+
+
+void
+ngx_chat_payloads_forget(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_ask_cancel(&ctx->payloads.early.ask);
+    chat_arena_destroy(ctx->payloads.arena);
+    ctx->payloads.arena = NULL;
+}
+
+
+/*
+ * The fields of the facts that a step lacks; 0 if it lacks none. results: 0
+ * where the gate asks for those. A decision is of use to a call that does not
+ * say how it was decided, and spares one without an outcome the error.
+ */
+static size_t
+missing_fields(ngx_chat_ctx_t *ctx, const chat_step_t *step,
+               ngx_uint_t results, chat_str_t **fields)
+{
+    size_t             i, n = 0;
+    ngx_uint_t         lacks, open;
+    chat_arena_t      *arena = ctx->body.arena;
+    const chat_call_t *call;
+
+    *fields = chat_arena_take(arena, 2 * step->count * sizeof(chat_str_t));
+    if (*fields == NULL) {
+        return 0;
+    }
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        call = &ctx->body.rq.calls[i];
+        if (call->id.len > CHAT_ID_MAX) {
+            continue;
+        }
+
+        lacks =
+            chat_call_is_member(call) && !chat_outcome_is_final(call->outcome);
+        open = lacks && !chat_call_is_settled(call)
+               && call->kind == CHAT_KIND_APPROVAL
+               && (results || ctx->body.rq.class == CHAT_CLASS_FRESH)
+               && closes_calls(ctx);
+
+        if (lacks && results) {
+            (*fields)[n++] = chat_facts_field(arena, "result/", call->id);
+        }
+
+        if (call->undecided || open) {
+            (*fields)[n++] = chat_facts_field(arena, "approval/", call->id);
+        }
+    }
+
+    return n;
+}
+
+
+/* 1 if the payloads that were asked for early are exactly these. */
+static ngx_uint_t
+is_early(const ngx_chat_payloads_t *payloads, const chat_str_t *fields,
+         size_t n)
+{
+    size_t              i;
+    const chat_facts_t *facts = &payloads->early.facts;
+
+    if (payloads->arena == NULL || facts->count != n) {
+        return 0;
+    }
+
+    for (i = 0; i < n && chat_str_eq(facts->items[i].field, fields[i]); i++) {
+        /* void */
+    }
+
+    return i == n;
+}
+
+
+static void
+look_up(ngx_chat_ctx_t *ctx, size_t step, ngx_uint_t needed,
+        const chat_key_t *key, const chat_str_t *fields, size_t n)
+{
+    ngx_chat_lookup_t *lookup = &ctx->payloads.items[ctx->payloads.count++];
+
+    lookup->step = step;
+    lookup->needed = needed;
+
+    if (needed && is_early(&ctx->payloads, fields, n)) {
+        lookup->facts = ctx->payloads.early.facts;
+        return;
+    }
+
+    ctx->payloads.due++;
+    ngx_chat_ask_payloads(ctx, &lookup->ask, key, fields, n, on_payloads);
+}
+
+
+/*
+ * Asks for what one step lacks; returns 1 if it lacks something. A step past
+ * the limit of calls is left alone.
+ */
+static ngx_uint_t
+look_up_step(ngx_chat_ctx_t *ctx, size_t at)
+{
+    size_t              n;
+    chat_key_t          key;
+    chat_str_t         *fields;
+    ngx_uint_t          last;
+    const chat_step_t  *step = &ctx->body.rq.steps[at];
+    ngx_chat_barrier_t *b = &ctx->barrier;
+
+    /* the step that the gate has decided about */
+    last = ctx->body.rq.answers && b->q.dialect != NULL
+           && at + 1 == ctx->body.rq.nsteps;
+
+    if (last && b->needs.nfields != 0) {
+        look_up(ctx, at, 1, &b->q.key, b->needs.fields, b->needs.nfields);
+    }
+
+    /* twice: an id may occur more than once */
+    if (!is_merging(ctx) || ctx->conf->repair == NGX_CHAT_REPAIR_OFF
+        || ctx->payloads.count == NGX_CHAT_LOOKUPS_MAX
+        || step->count > 2 * (size_t) ctx->conf->max_calls)
+    {
+        return 0;
+    }
+
+    n = missing_fields(ctx, step, !last, &fields);
+    if (n != 0 && chat_batch_key(&ctx->scope, step, &key) == CHAT_OK) {
+        look_up(ctx, at, 0, &key, fields, n);
+    }
+
+    return n != 0;
 }
 
 

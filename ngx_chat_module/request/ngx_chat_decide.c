@@ -19,9 +19,6 @@
 #include "store/ngx_chat_ask.h"
 
 
-static void find_batch(ngx_chat_ctx_t *ctx);
-
-
 /* Reports an action. */
 static void
 act(ngx_chat_ctx_t *ctx, chat_action_e action, chat_reason_e reason)
@@ -232,29 +229,6 @@ ngx_chat_decide_later(ngx_chat_ctx_t *ctx, void (*poll)(ngx_chat_ctx_t *ctx))
 }
 
 
-static void
-find_anew(ngx_chat_ctx_t *ctx)
-{
-    chat_question_t *q = &ctx->barrier.q;
-
-    ctx->barrier.known = NULL;
-    ctx->barrier.nknown = 0;
-    q->looked = 0;
-    q->found_unsealed = 0;
-    ngx_memzero(&q->seen, sizeof(q->seen));
-    (void) name_batch(ctx); /* it has succeeded before */
-    find_batch(ctx);
-}
-
-
-ngx_uint_t
-ngx_chat_decide_poll(ngx_chat_ctx_t *ctx)
-{
-    return ctx->barrier.q.chained && !ctx->barrier.watching
-           && ngx_chat_decide_later(ctx, find_anew);
-}
-
-
 /* The first look. */
 
 /*
@@ -452,6 +426,29 @@ find_batch(ngx_chat_ctx_t *ctx)
     } else {
         join_batch(ctx);
     }
+}
+
+
+static void
+find_anew(ngx_chat_ctx_t *ctx)
+{
+    chat_question_t *q = &ctx->barrier.q;
+
+    ctx->barrier.known = NULL;
+    ctx->barrier.nknown = 0;
+    q->looked = 0;
+    q->found_unsealed = 0;
+    ngx_memzero(&q->seen, sizeof(q->seen));
+    (void) name_batch(ctx); /* it has succeeded before */
+    find_batch(ctx);
+}
+
+
+ngx_uint_t
+ngx_chat_decide_poll(ngx_chat_ctx_t *ctx)
+{
+    return ctx->barrier.q.chained && !ctx->barrier.watching
+           && ngx_chat_decide_later(ctx, find_anew);
 }
 
 
