@@ -1,5 +1,5 @@
 /*
- * ngx_chat_conf.c: reads the configuration.
+ * ngx_chat_conf.c: the directives and their defaults.
  *
  * An invalid value is refused with the directive's name and the value; a
  * combination that cannot work causes a warning.
@@ -10,6 +10,7 @@
 #include <ngx_http.h>
 
 #include "ngx_chat_directives.h"
+#include "endpoint/ngx_chat_endpoint.h"
 #include "store/redis/ngx_chat_redis_conf.h"
 #include "store/shm/ngx_chat_shm.h"
 
@@ -66,6 +67,7 @@ ngx_chat_create_main_conf(ngx_conf_t *cf)
     mcf = ngx_pcalloc(cf->pool, sizeof(ngx_chat_main_conf_t));
     if (mcf != NULL) {
         mcf->ttl = NGX_CONF_UNSET_MSEC;
+        mcf->shm_size = NGX_CONF_UNSET_SIZE;
     }
 
     return mcf;
@@ -206,7 +208,7 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 }
 
 
-char *
+static char *
 ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     char                         must[256];
@@ -248,42 +250,20 @@ ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* shm or shm:SIZE */
 static char *
-ngx_chat_conf_shm(ngx_conf_t *cf, ngx_chat_main_conf_t *mcf)
-{
-    ssize_t    size = NGX_CHAT_SHM_DEFAULT;
-    ngx_str_t *value = cf->args->elts, text;
-
-    static const ngx_chat_parameter_t table[] = {
-        { ngx_string("ttl="), ngx_conf_set_msec_slot, 1,
-          offsetof(ngx_chat_main_conf_t, ttl) },
-        { ngx_null_string, NULL, 0, 0 },
-    };
-
-    if (value[1].len > 3) {
-        text.data = value[1].data + 4;
-        text.len = value[1].len - 4;
-        size = ngx_parse_size(&text);
-    }
-
-    if (size == NGX_ERROR || size < NGX_CHAT_SHM_LEAST) {
-        return ngx_chat_conf_invalid(cf, &value[1],
-                                     "shm:SIZE with a size of at least 1m");
-    }
-
-    mcf->shm_size = (size_t) size;
-    return ngx_chat_conf_parameters(
-        cf, 2, table, mcf, "ttl=TIME above 0, the only parameter of shm");
-}
-
-
-char *
 ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_str_t             *value = cf->args->elts;
     ngx_chat_main_conf_t  *mcf = conf;
     ngx_chat_redis_conf_t *redis;
+
+    static const ngx_chat_parameter_t shm[] = {
+        { ngx_string("shm:"), ngx_conf_set_size_slot, NGX_CHAT_SHM_LEAST,
+          offsetof(ngx_chat_main_conf_t, shm_size) },
+        { ngx_string("ttl="), ngx_conf_set_msec_slot, 1,
+          offsetof(ngx_chat_main_conf_t, ttl) },
+        { ngx_null_string, NULL, 0, 0 },
+    };
 
     if (mcf->store_at != NULL) {
         return "is duplicate";
@@ -297,7 +277,10 @@ ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     if (ngx_strcmp(value[1].data, "shm") == 0
         || ngx_strncmp(value[1].data, "shm:", 4) == 0)
     {
-        return ngx_chat_conf_shm(cf, mcf);
+        return ngx_chat_conf_parameters(
+            cf, value[1].len == 3 ? 2 : 1, shm, mcf,
+            "shm:SIZE of at least 1m, or ttl=TIME above 0, the only parameter "
+            "of shm");
     }
 
     redis = ngx_chat_redis_conf_read(cf);
@@ -318,19 +301,18 @@ ngx_chat_conf_store_init(ngx_conf_t *cf)
         ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
 
     ngx_conf_init_msec_value(mcf->ttl, NGX_CHAT_TTL);
+    ngx_conf_init_size_value(mcf->shm_size, NGX_CHAT_SHM_DEFAULT);
 
     if (mcf->redis != NULL) {
         return ngx_chat_redis_conf_init(mcf->store_at, mcf->redis);
     }
 
-    mcf->zone = ngx_chat_store_shm_add(
-        cf, mcf->shm_size ? mcf->shm_size : NGX_CHAT_SHM_DEFAULT,
-        &ngx_chat_module);
+    mcf->zone = ngx_chat_store_shm_add(cf, mcf->shm_size, &ngx_chat_module);
     return mcf->zone ? NGX_OK : NGX_ERROR;
 }
 
 
-char *
+static char *
 ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     char                *rc = ngx_http_set_complex_value_slot(cf, cmd, conf);
@@ -350,7 +332,50 @@ ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-char *
+/*
+ * As NGINX's own, but the refusal names the directive and the choice. A choice
+ * that begins with a capital stands for a time of at least its value.
+ */
+static char *
+ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char             choice[128] = "one of: ";
+    u_char          *p = (u_char *) choice + 8, *first = p;
+    ngx_uint_t      *field = (ngx_uint_t *) ((char *) conf + cmd->offset);
+    ngx_int_t        time;
+    ngx_str_t       *value = cf->args->elts;
+    ngx_conf_enum_t *e;
+
+    if (*field != NGX_CONF_UNSET_UINT) {
+        return "is duplicate";
+    }
+
+    for (e = cmd->post; e->name.len != 0; e++) {
+        if (e->name.len == value[1].len
+            && ngx_strncmp(e->name.data, value[1].data, e->name.len) == 0)
+        {
+            *field = e->value;
+            return NGX_CONF_OK;
+        }
+
+        if (e->name.data[0] < 'a') {
+            time = ngx_parse_time(&value[1], 0);
+
+            if (time != NGX_ERROR && time >= (ngx_int_t) e->value) {
+                *field = time;
+                return NGX_CONF_OK;
+            }
+        }
+
+        p = ngx_slprintf(p, (u_char *) choice + sizeof(choice) - 1, "%s%V",
+                         p == first ? "" : ", ", &e->name);
+    }
+
+    return ngx_chat_conf_invalid(cf, &value[1], choice);
+}
+
+
+static char *
 ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     char *rc = ngx_chat_conf_enum(cf, cmd, conf);
@@ -369,7 +394,7 @@ ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-char *
+static char *
 ngx_chat_conf_limits(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     static const ngx_chat_parameter_t table[] = {
@@ -422,7 +447,7 @@ ngx_chat_conf_tool_regex(ngx_conf_t *cf, ngx_command_t *cmd,
 }
 
 
-char *
+static char *
 ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_str_t           *value = cf->args->elts;
@@ -455,50 +480,7 @@ ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/*
- * As NGINX's own, but the refusal names the directive and the choice. A choice
- * that begins with a capital stands for a time of at least its value.
- */
-char *
-ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    char             choice[128] = "one of: ";
-    u_char          *p = (u_char *) choice + 8, *first = p;
-    ngx_uint_t      *field = (ngx_uint_t *) ((char *) conf + cmd->offset);
-    ngx_int_t        time;
-    ngx_str_t       *value = cf->args->elts;
-    ngx_conf_enum_t *e;
-
-    if (*field != NGX_CONF_UNSET_UINT) {
-        return "is duplicate";
-    }
-
-    for (e = cmd->post; e->name.len != 0; e++) {
-        if (e->name.len == value[1].len
-            && ngx_strncmp(e->name.data, value[1].data, e->name.len) == 0)
-        {
-            *field = e->value;
-            return NGX_CONF_OK;
-        }
-
-        if (e->name.data[0] < 'a') {
-            time = ngx_parse_time(&value[1], 0);
-
-            if (time != NGX_ERROR && time >= (ngx_int_t) e->value) {
-                *field = time;
-                return NGX_CONF_OK;
-            }
-        }
-
-        p = ngx_slprintf(p, (u_char *) choice + sizeof(choice) - 1, "%s%V",
-                         p == first ? "" : ", ", &e->name);
-    }
-
-    return ngx_chat_conf_invalid(cf, &value[1], choice);
-}
-
-
-char *
+static char *
 ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     char *rc = ngx_chat_conf_enum(cf, cmd, conf);
@@ -516,3 +498,91 @@ ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
                                           "max=SIZE of at least 64k or "
                                           "ttl=TIME of at least 1s");
 }
+
+
+static ngx_conf_enum_t ngx_chat_hold_values[] = {
+    { ngx_string("off"), NGX_CHAT_HOLD_OFF },
+    { ngx_string("auto"), NGX_CHAT_HOLD_AUTO },
+    { ngx_string("TIME"), 0 },
+    { ngx_null_string, 0 }
+};
+
+static ngx_conf_enum_t ngx_chat_stall_values[] = {
+    { ngx_string("off"), 0 },
+    { ngx_string("TIME above 0"), 1 },
+    { ngx_null_string, 0 }
+};
+
+static ngx_conf_enum_t ngx_chat_repair_values[] = {
+    { ngx_string("off"), NGX_CHAT_REPAIR_OFF },
+    { ngx_string("settled"), NGX_CHAT_REPAIR_SETTLED },
+    { ngx_string("all"), NGX_CHAT_REPAIR_ALL },
+    { ngx_null_string, 0 }
+};
+
+static ngx_conf_enum_t ngx_chat_record_values[] = {
+    { ngx_string("off"), NGX_CHAT_RECORD_OFF },
+    { ngx_string("auto"), NGX_CHAT_RECORD_AUTO },
+    { ngx_string("on"), NGX_CHAT_RECORD_ON },
+    { ngx_null_string, 0 }
+};
+
+static ngx_conf_enum_t ngx_chat_failure_values[] = {
+    { ngx_string("pass"), NGX_CHAT_FAILURE_PASS },
+    { ngx_string("deny"), NGX_CHAT_FAILURE_DENY },
+    { ngx_null_string, 0 }
+};
+
+
+/* clang-format off */
+
+#define NGX_CHAT_ANYWHERE                                                     \
+    NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF
+
+#define NGX_CHAT_LOC(name, args, set, field, post)                            \
+    { ngx_string(name), NGX_CHAT_ANYWHERE | args, set,                        \
+      NGX_HTTP_LOC_CONF_OFFSET, offsetof(ngx_chat_loc_conf_t, field), post }
+
+ngx_command_t ngx_chat_commands[] = {
+
+    { ngx_string("chat_store"), NGX_HTTP_MAIN_CONF | NGX_CONF_1MORE,
+      ngx_chat_conf_store, NGX_HTTP_MAIN_CONF_OFFSET, 0, NULL },
+
+    NGX_CHAT_LOC("chat", NGX_CONF_TAKE1, ngx_chat_conf_chat, chat, NULL),
+    NGX_CHAT_LOC("chat_conversation", NGX_CONF_TAKE1,
+                 ngx_http_set_complex_value_slot, conversation, NULL),
+    NGX_CHAT_LOC("chat_tenant", NGX_CONF_TAKE12, ngx_chat_conf_tenant, tenant,
+                 NULL),
+    NGX_CHAT_LOC("chat_replay_filter", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
+                 replay_filter, NULL),
+    NGX_CHAT_LOC("chat_hold", NGX_CONF_TAKE123, ngx_chat_conf_hold, hold,
+                 ngx_chat_hold_values),
+    NGX_CHAT_LOC("chat_repair", NGX_CONF_TAKE1, ngx_chat_conf_enum,
+                 repair, ngx_chat_repair_values),
+    NGX_CHAT_LOC("chat_record", NGX_CONF_TAKE123, ngx_chat_conf_record, record,
+                 ngx_chat_record_values),
+    NGX_CHAT_LOC("chat_store_failure", NGX_CONF_TAKE1, ngx_chat_conf_enum,
+                 failure, ngx_chat_failure_values),
+    NGX_CHAT_LOC("chat_stall", NGX_CONF_TAKE1, ngx_chat_conf_enum, stall,
+                 ngx_chat_stall_values),
+    NGX_CHAT_LOC("chat_tool", NGX_CONF_TAKE2, ngx_chat_conf_tool, tools,
+                 NULL),
+    { ngx_string("chat_limits"), NGX_CHAT_ANYWHERE | NGX_CONF_1MORE,
+      ngx_chat_conf_limits, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
+
+    { ngx_string("chat_results"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS,
+      ngx_chat_conf_results, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
+
+    { ngx_string("chat_resume"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE12,
+      ngx_chat_conf_resume, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
+
+    NGX_CHAT_LOC("chat_dry_run", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
+                 dry_run, NULL),
+
+    { ngx_string("chat_status"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS,
+      ngx_chat_conf_status, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
+
+    ngx_null_command
+};
+
+/* clang-format on */

@@ -14,17 +14,11 @@
 #include "base/ngx_chat_ctx.h"
 
 /* ngx_chat_conf.c */
+extern ngx_command_t ngx_chat_commands[];
+
 void     *ngx_chat_create_main_conf(ngx_conf_t *cf);
 void     *ngx_chat_create_loc_conf(ngx_conf_t *cf);
 char     *ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
-char     *ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_limits(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_int_t ngx_chat_conf_store_init(ngx_conf_t *cf);
 
 /* ngx_chat_variables.c */

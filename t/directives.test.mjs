@@ -15,7 +15,7 @@ const all = (text, pattern) => [...text.matchAll(pattern)].map((m) => m[1]);
 const sorted = (list) => [...new Set(list)].sort();
 
 const directives = read('docs/directives.md');
-const source = read('ngx_chat_module/ngx_chat_module.c');
+const source = read('ngx_chat_module/ngx_chat_conf.c');
 
 /* The command table: {name, where, args, set, field, post} of each line. */
 const commands = [...source.split('ngx_chat_commands[] = {')[1]
@@ -28,8 +28,7 @@ const commands = [...source.split('ngx_chat_commands[] = {')[1]
     where: g.where ?? 'NGX_CHAT_ANYWHERE', args: g.args ?? g.args2,
     set: g.set ?? g.set2, field: g.field }));
 
-const settings = read('ngx_chat_module/ngx_chat_conf.c');
-const headers = settings + read('ngx_chat_module/base/ngx_chat_conf.h')
+const headers = source + read('ngx_chat_module/base/ngx_chat_conf.h')
   + read('ngx_chat_module/store/redis/ngx_chat_redis_conf.c');
 
 /* The value of a constant expression of the source. */
@@ -52,12 +51,12 @@ const written = { msec: time, sec: (n) => time(n * 1000), num: String,
 
 /* The parameters of a setter's table: {name, unit, field}. */
 const parameters = (set) => [...(new RegExp(`\n${set}\\([^]*?\n}\n`)
-  .exec(settings)?.[0] ?? '').matchAll(
+  .exec(source)?.[0] ?? '').matchAll(
   /ngx_string\("(\w+=)"\),\s*ngx_conf_set_(\w+)_slot,[^,]+,\s*LOC\((\w+)\)/g)]
   .map(([, name, unit, field]) => ({ name, unit, field }));
 
 const merged = (field) =>
-  new RegExp(`LOC\\(${field}\\), ([^}]+) \\}`).exec(settings)?.[1];
+  new RegExp(`LOC\\(${field}\\), ([^}]+) \\}`).exec(source)?.[1];
 
 /* The default of a directive, from the sources; null: no default value. */
 function standard({ name, args, set, field, post }) {
@@ -69,7 +68,7 @@ function standard({ name, args, set, field, post }) {
     return `chat_store shm:${size} ttl=${time(value('NGX_CHAT_TTL'))}`;
   }
   if (name === 'chat_tenant') {
-    const [, merge] = settings.split('ngx_chat_merge_tenant(');
+    const [, merge] = source.split('ngx_chat_merge_tenant(');
     const [scope, ...credentials] = all(merge.split('if (')[0], /"([^"]+)"/g);
     return `chat_tenant ${credentials.join('')} scope=${scope}`;
   }

@@ -201,9 +201,7 @@ ngx_chat_shutdown_timeout(void)
     ngx_core_conf_t *ccf =
         (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module);
 
-    return ccf->shutdown_timeout == NGX_CONF_UNSET_MSEC
-               ? 0
-               : ccf->shutdown_timeout;
+    return ccf->shutdown_timeout;
 }
 
 

@@ -135,12 +135,6 @@ ngx_chat_nginx_client_is_gone(ngx_http_request_t *r)
         return c->error;
     }
 
-#if (NGX_HAVE_KQUEUE)
-    if (ngx_event_flags & NGX_USE_KQUEUE_EVENT) {
-        return c->read->pending_eof;
-    }
-#endif
-
 #if (NGX_HAVE_EPOLLRDHUP)
     if ((ngx_event_flags & NGX_USE_EPOLL_EVENT) && ngx_use_epoll_rdhup) {
         return c->read->pending_eof;

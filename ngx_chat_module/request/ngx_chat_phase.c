@@ -133,17 +133,6 @@ ngx_chat_request_unread(ngx_http_request_t *r)
 }
 
 
-/* Lets a request go on without reading its body. */
-static ngx_int_t
-decline(ngx_chat_ctx_t *ctx, chat_reason_e reason)
-{
-    ctx->reason = reason;
-    ctx->state = NGX_CHAT_GONE_ON;
-    ngx_chat_metrics_verdict(ctx);
-    return NGX_DECLINED;
-}
-
-
 /* Reads the body of a request that may be chat. */
 static ngx_int_t
 begin(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
@@ -159,9 +148,11 @@ begin(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
     if (headers->encoded
         || r->headers_in.content_length_n > (off_t) conf->max_body)
     {
-        return decline(ctx, headers->encoded
-                                ? CHAT_REASON_UNMANAGED_ENCODED_BODY
-                                : CHAT_REASON_REFUSED_BODY_LIMIT);
+        ctx->reason = headers->encoded ? CHAT_REASON_UNMANAGED_ENCODED_BODY
+                                       : CHAT_REASON_REFUSED_BODY_LIMIT;
+        ctx->state = NGX_CHAT_GONE_ON;
+        ngx_chat_metrics_verdict(ctx);
+        return NGX_DECLINED;
     }
 
     ctx->reason = CHAT_REASON_NONE_DISCONNECTED;

@@ -32,6 +32,13 @@ init_zone(ngx_shm_zone_t *zone, void *data)
 
     ctx->shpool->log_nomem = 0;
 
+    if (!ngx_is_init_cycle(ngx_cycle)) {
+        ngx_log_error(NGX_LOG_WARN, zone->shm.log, 0,
+                      "chat: the zone \"ngx_chat\" is new: results in an "
+                      "earlier \"chat_store\" are lost, and requests that "
+                      "wait in old workers do not see later results");
+    }
+
     return ngx_chat_shm_workers_create(ctx, zone->shm.log);
 }
 
