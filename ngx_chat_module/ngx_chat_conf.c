@@ -115,11 +115,12 @@ ngx_chat_merge_tenant(ngx_conf_t *cf, const ngx_chat_loc_conf_t *prev,
     if (conf->tenant == NULL) {
         conf->tenant = prev->tenant;
         conf->scope = prev->scope;
-        conf->has_tenant = prev->has_tenant;
+        conf->default_tenant = prev->default_tenant;
     }
 
     if (conf->tenant == NULL) {
         conf->tenant = ngx_chat_conf_value(cf, credentials);
+        conf->default_tenant = 1;
     }
 
     if (conf->scope == NULL) {
@@ -141,8 +142,8 @@ ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
     ngx_http_core_loc_conf_t *clcf =
         ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
-    if (conf->needs_tenant && !conf->has_tenant) {
-        /* the default tenant does not prove that a client is its user */
+    if (conf->needs_tenant && conf->default_tenant) {
+        /* it does not prove that a client is its user */
         ngx_conf_log_error(NGX_LOG_EMERG, conf->endpoint_at, 0,
                            "\"%V\" in location \"%V\" requires "
                            "\"chat_tenant\": set it in \"server\" or "
@@ -258,11 +259,11 @@ ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_chat_redis_conf_t *redis;
 
     static const ngx_chat_parameter_t shm[] = {
-        { ngx_string("shm:"), ngx_conf_set_size_slot, NGX_CHAT_SHM_LEAST,
-          offsetof(ngx_chat_main_conf_t, shm_size) },
-        { ngx_string("ttl="), ngx_conf_set_msec_slot, 1,
-          offsetof(ngx_chat_main_conf_t, ttl) },
-        { ngx_null_string, NULL, 0, 0 },
+        { "shm:SIZE of at least 1m", ngx_conf_set_size_slot,
+          NGX_CHAT_SHM_LEAST, offsetof(ngx_chat_main_conf_t, shm_size), NULL },
+        { "ttl=TIME above 0", ngx_conf_set_msec_slot, 1,
+          offsetof(ngx_chat_main_conf_t, ttl), NULL },
+        { NULL, NULL, 0, 0, NULL }
     };
 
     if (mcf->store_at != NULL) {
@@ -277,10 +278,8 @@ ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     if (ngx_strcmp(value[1].data, "shm") == 0
         || ngx_strncmp(value[1].data, "shm:", 4) == 0)
     {
-        return ngx_chat_conf_parameters(
-            cf, value[1].len == 3 ? 2 : 1, shm, mcf,
-            "shm:SIZE of at least 1m, or ttl=TIME above 0, the only parameter "
-            "of shm");
+        return ngx_chat_conf_parameters(cf, value[1].len == 3 ? 2 : 1, shm,
+                                        mcf);
     }
 
     redis = ngx_chat_redis_conf_read(cf);
@@ -309,26 +308,6 @@ ngx_chat_conf_store_init(ngx_conf_t *cf)
 
     mcf->zone = ngx_chat_store_shm_add(cf, mcf->shm_size, &ngx_chat_module);
     return mcf->zone ? NGX_OK : NGX_ERROR;
-}
-
-
-static char *
-ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    char                *rc = ngx_http_set_complex_value_slot(cf, cmd, conf);
-    ngx_chat_loc_conf_t *lcf = conf;
-
-    static const ngx_chat_parameter_t table[] = {
-        { ngx_string("scope="), ngx_http_set_complex_value_slot, 0,
-          LOC(scope) },
-        { ngx_null_string, NULL, 0, 0 },
-    };
-
-    lcf->has_tenant = 1;
-
-    return rc != NGX_CONF_OK
-               ? rc
-               : ngx_chat_conf_parameters(cf, 2, table, conf, "scope=VALUE");
 }
 
 
@@ -372,46 +351,6 @@ ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     return ngx_chat_conf_invalid(cf, &value[1], choice);
-}
-
-
-static char *
-ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    char *rc = ngx_chat_conf_enum(cf, cmd, conf);
-
-    static const ngx_chat_parameter_t table[] = {
-        { ngx_string("grace="), ngx_conf_set_msec_slot, 0, LOC(grace) },
-        { ngx_string("heartbeat="), ngx_conf_set_msec_slot, 1,
-          LOC(heartbeat) },
-        { ngx_null_string, NULL, 0, 0 },
-    };
-
-    return rc != NGX_CONF_OK ? rc
-                             : ngx_chat_conf_parameters(
-                                 cf, 2, table, conf,
-                                 "grace=TIME, or heartbeat=TIME above 0");
-}
-
-
-static char *
-ngx_chat_conf_limits(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    static const ngx_chat_parameter_t table[] = {
-        { ngx_string("body="), ngx_conf_set_size_slot, 1, LOC(max_body) },
-        { ngx_string("event="), ngx_conf_set_size_slot, 1, LOC(max_event) },
-        { ngx_string("calls="), ngx_conf_set_num_slot, 1, LOC(max_calls) },
-        { ngx_string("result="), ngx_conf_set_size_slot, 1, LOC(max_result) },
-        { ngx_string("held="), ngx_conf_set_num_slot, 1, LOC(max_held) },
-        { ngx_string("held_bytes="), ngx_conf_set_size_slot, 1,
-          LOC(max_held_bytes) },
-        { ngx_null_string, NULL, 0, 0 },
-    };
-
-    return ngx_chat_conf_parameters(
-        cf, 1, table, conf,
-        "body=SIZE, event=SIZE, calls=N, result=SIZE, "
-        "held=N or held_bytes=SIZE, above 0");
 }
 
 
@@ -480,26 +419,6 @@ ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static char *
-ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    char *rc = ngx_chat_conf_enum(cf, cmd, conf);
-
-    static const ngx_chat_parameter_t table[] = {
-        { ngx_string("max="), ngx_conf_set_size_slot, NGX_CHAT_RECORD_LEAST,
-          LOC(record_max) },
-        { ngx_string("ttl="), ngx_conf_set_sec_slot, 1, LOC(record_ttl) },
-        { ngx_null_string, NULL, 0, 0 },
-    };
-
-    return rc != NGX_CONF_OK
-               ? rc
-               : ngx_chat_conf_parameters(cf, 2, table, conf,
-                                          "max=SIZE of at least 64k or "
-                                          "ttl=TIME of at least 1s");
-}
-
-
 static ngx_conf_enum_t ngx_chat_hold_values[] = {
     { ngx_string("off"), NGX_CHAT_HOLD_OFF },
     { ngx_string("auto"), NGX_CHAT_HOLD_AUTO },
@@ -534,6 +453,51 @@ static ngx_conf_enum_t ngx_chat_failure_values[] = {
 };
 
 
+/* The words of a directive, if it has more than one. */
+
+static const ngx_chat_parameter_t ngx_chat_tenant_words[] = {
+    { "", ngx_http_set_complex_value_slot, 0, LOC(tenant), NULL },
+    { "scope=VALUE", ngx_http_set_complex_value_slot, 0, LOC(scope), NULL },
+    { NULL, NULL, 0, 0, NULL }
+};
+
+static const ngx_chat_parameter_t ngx_chat_hold_words[] = {
+    { "", ngx_chat_conf_enum, 0, LOC(hold), ngx_chat_hold_values },
+    { "grace=TIME", ngx_conf_set_msec_slot, 0, LOC(grace), NULL },
+    { "heartbeat=TIME above 0", ngx_conf_set_msec_slot, 1, LOC(heartbeat),
+      NULL },
+    { NULL, NULL, 0, 0, NULL }
+};
+
+static const ngx_chat_parameter_t ngx_chat_record_words[] = {
+    { "", ngx_chat_conf_enum, 0, LOC(record), ngx_chat_record_values },
+    { "max=SIZE of at least 64k", ngx_conf_set_size_slot,
+      NGX_CHAT_RECORD_LEAST, LOC(record_max), NULL },
+    { "ttl=TIME of at least 1s", ngx_conf_set_sec_slot, 1, LOC(record_ttl),
+      NULL },
+    { NULL, NULL, 0, 0, NULL }
+};
+
+static const ngx_chat_parameter_t ngx_chat_limits_words[] = {
+    { "body=SIZE above 0", ngx_conf_set_size_slot, 1, LOC(max_body), NULL },
+    { "event=SIZE above 0", ngx_conf_set_size_slot, 1, LOC(max_event), NULL },
+    { "calls=N above 0", ngx_conf_set_num_slot, 1, LOC(max_calls), NULL },
+    { "result=SIZE above 0", ngx_conf_set_size_slot, 1, LOC(max_result),
+      NULL },
+    { "held=N above 0", ngx_conf_set_num_slot, 1, LOC(max_held), NULL },
+    { "held_bytes=SIZE above 0", ngx_conf_set_size_slot, 1,
+      LOC(max_held_bytes), NULL },
+    { NULL, NULL, 0, 0, NULL }
+};
+
+
+static char *
+ngx_chat_conf_words(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    return ngx_chat_conf_parameters(cf, 1, cmd->post, conf);
+}
+
+
 /* clang-format off */
 
 #define NGX_CHAT_ANYWHERE                                                     \
@@ -551,16 +515,16 @@ ngx_command_t ngx_chat_commands[] = {
     NGX_CHAT_LOC("chat", NGX_CONF_TAKE1, ngx_chat_conf_chat, chat, NULL),
     NGX_CHAT_LOC("chat_conversation", NGX_CONF_TAKE1,
                  ngx_http_set_complex_value_slot, conversation, NULL),
-    NGX_CHAT_LOC("chat_tenant", NGX_CONF_TAKE12, ngx_chat_conf_tenant, tenant,
-                 NULL),
+    NGX_CHAT_LOC("chat_tenant", NGX_CONF_TAKE12, ngx_chat_conf_words, tenant,
+                 (void *) ngx_chat_tenant_words),
     NGX_CHAT_LOC("chat_replay_filter", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
                  replay_filter, NULL),
-    NGX_CHAT_LOC("chat_hold", NGX_CONF_TAKE123, ngx_chat_conf_hold, hold,
-                 ngx_chat_hold_values),
+    NGX_CHAT_LOC("chat_hold", NGX_CONF_TAKE123, ngx_chat_conf_words, hold,
+                 (void *) ngx_chat_hold_words),
     NGX_CHAT_LOC("chat_repair", NGX_CONF_TAKE1, ngx_chat_conf_enum,
                  repair, ngx_chat_repair_values),
-    NGX_CHAT_LOC("chat_record", NGX_CONF_TAKE123, ngx_chat_conf_record, record,
-                 ngx_chat_record_values),
+    NGX_CHAT_LOC("chat_record", NGX_CONF_TAKE123, ngx_chat_conf_words, record,
+                 (void *) ngx_chat_record_words),
     NGX_CHAT_LOC("chat_store_failure", NGX_CONF_TAKE1, ngx_chat_conf_enum,
                  failure, ngx_chat_failure_values),
     NGX_CHAT_LOC("chat_stall", NGX_CONF_TAKE1, ngx_chat_conf_enum, stall,
@@ -568,7 +532,8 @@ ngx_command_t ngx_chat_commands[] = {
     NGX_CHAT_LOC("chat_tool", NGX_CONF_TAKE2, ngx_chat_conf_tool, tools,
                  NULL),
     { ngx_string("chat_limits"), NGX_CHAT_ANYWHERE | NGX_CONF_1MORE,
-      ngx_chat_conf_limits, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
+      ngx_chat_conf_words, NGX_HTTP_LOC_CONF_OFFSET, 0,
+      (void *) ngx_chat_limits_words },
 
     { ngx_string("chat_results"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS,
       ngx_chat_conf_results, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },

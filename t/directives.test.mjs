@@ -21,10 +21,11 @@ const source = read('ngx_chat_module/ngx_chat_conf.c');
 const commands = [...source.split('ngx_chat_commands[] = {')[1]
   .split('ngx_null_command')[0].replace(/\s+/g, ' ').matchAll(new RegExp(
     'NGX_CHAT_LOC\\("(?<name>\\w+)", (?<args>\\w+), (?<set>\\w+), '
-    + '(?<field>\\w+), (?<post>\\w+)\\)|'
+    + '(?<field>\\w+), (?:\\(void \\*\\) )?(?<post>\\w+)\\)|'
     + '\\{ ngx_string\\("(?<name2>\\w+)"\\), (?<where>\\w+) \\| '
-    + '(?<args2>\\w+), (?<set2>\\w+),', 'g'))]
-  .map(({ groups: g }) => ({ name: g.name ?? g.name2, post: g.post,
+    + '(?<args2>\\w+), (?<set2>\\w+), \\w+, 0, '
+    + '(?:\\(void \\*\\) )?(?<post2>\\w+)', 'g'))]
+  .map(({ groups: g }) => ({ name: g.name ?? g.name2, post: g.post ?? g.post2,
     where: g.where ?? 'NGX_CHAT_ANYWHERE', args: g.args ?? g.args2,
     set: g.set ?? g.set2, field: g.field }));
 
@@ -49,18 +50,26 @@ const time = step([['h', 3600000], ['m', 60000], ['s', 1000], ['ms', 1]]);
 const written = { msec: time, sec: (n) => time(n * 1000), num: String,
   size: step([['m', 1048576], ['k', 1024], ['', 1]]) };
 
-/* The parameters of a setter's table: {name, unit, field}. */
-const parameters = (set) => [...(new RegExp(`\n${set}\\([^]*?\n}\n`)
-  .exec(source)?.[0] ?? '').matchAll(
-  /ngx_string\("(\w+=)"\),\s*ngx_conf_set_(\w+)_slot,[^,]+,\s*LOC\((\w+)\)/g)]
+/* The rows of a table of words or choices. */
+const table = (post) => source.split(` ${post}[] = {`)[1]?.split('};')[0]
+  ?? '';
+
+/* The parameters in a table of words: {name, unit, field}. */
+const parameters = (post) => [...table(post).matchAll(
+  /"(\w+=)[^"]*",\s*ngx_conf_set_(\w+)_slot,[^,]+,\s*LOC\((\w+)\)/g)]
   .map(([, name, unit, field]) => ({ name, unit, field }));
+
+/* The choices of a directive: [word, value]. */
+const choices = (post) => [...table(
+  /"", ngx_chat_conf_enum, 0, LOC\(\w+\), (\w+)/.exec(table(post))?.[1]
+  ?? post).matchAll(/"(\w+)"\), (\w+)/g)].map(([, word, it]) => [word, it]);
 
 const merged = (field) =>
   new RegExp(`LOC\\(${field}\\), ([^}]+) \\}`).exec(source)?.[1];
 
 /* The default of a directive, from the sources; null: no default value. */
-function standard({ name, args, set, field, post }) {
-  const more = parameters(set).map((one) =>
+function standard({ name, args, field, post }) {
+  const more = parameters(post).map((one) =>
     one.name + written[one.unit](value(merged(one.field))));
   const own = field && merged(field);
   if (name === 'chat_store') {
@@ -75,11 +84,8 @@ function standard({ name, args, set, field, post }) {
   if (!own || own === 'NULL') {
     return more.length ? [name, ...more].join(' ') : null;
   }
-  const choices = post === 'NULL'
-    ? [['off', '0'], ['on', '1']]
-    : [...source.split(`${post}[] = {`)[1].split('};')[0]
-      .matchAll(/"(\w+)"\), (\w+)/g)].map(([, word, it]) => [word, it]);
-  const [word] = choices.find(([, it]) => value(it) === value(own));
+  const [word] = (post === 'NULL' ? [['off', '0'], ['on', '1']]
+    : choices(post)).find(([, it]) => value(it) === value(own));
   assert.ok(post !== 'NULL' || args === 'NGX_CONF_FLAG' || name === 'chat');
   return [name, word, ...more].join(' ');
 }
@@ -104,11 +110,11 @@ const contexts = { NGX_CHAT_ANYWHERE: 'http, server, location',
   NGX_HTTP_MAIN_CONF: 'http', NGX_HTTP_LOC_CONF: 'location' };
 
 for (const command of commands) {
-  const { name, where, args, set } = command;
+  const { name, where, args, post } = command;
   test(`${name}: syntax, default and context are those of the source`, () => {
     assert.equal(described(name, 'context'), contexts[where]);
     const syntax = described(name, 'syntax');
-    for (const one of parameters(set)) {
+    for (const one of parameters(post)) {
       assert.ok(syntax.includes(`[${one.name}`), one.name);
     }
     /* Alternatives are one word, brackets are optional words. */
@@ -134,7 +140,7 @@ test('the options of chat_store are those of the source', () => {
     .flatMap((cell) => all(cell, /`(\w+=)/g));
   assert.deepEqual(sorted(table),
     sorted(all(headers.split('static const ngx_chat_parameter_t parameters[]')
-      [1].split('};')[0], /"(\w+=)"/g)));
+      [1].split('};')[0], /"(\w+=)/g)));
   assert.ok(section('chat_store').includes(
     `timeout=${time(value('NGX_CHAT_REDIS_TIMEOUT'))}`));
 });

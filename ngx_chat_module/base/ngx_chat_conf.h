@@ -70,12 +70,13 @@ typedef struct {
     ngx_chat_worker_t worker;
 } ngx_chat_main_conf_t;
 
-/* A parameter of a directive; a table of them ends with an empty name. */
+/* A word of a directive; the text of the last row of a table is NULL. */
 typedef struct {
-    ngx_str_t name; /* with its "=" */
+    const char *text; /* NAME=VALUE, as a refusal has it; "": the first word */
     char *(*set)(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-    ngx_int_t least; /* of a text: its length */
+    ngx_int_t least; /* if above 0; of a text: its length */
     size_t    offset;
+    void     *post; /* of set() */
 } ngx_chat_parameter_t;
 
 typedef struct {
@@ -92,8 +93,8 @@ typedef struct {
     ngx_conf_t               *chat_at;  /* "chat", or NULL */
     ngx_http_complex_value_t *conversation;
     ngx_http_complex_value_t *tenant;
-    ngx_http_complex_value_t *scope;      /* of the same chat_tenant */
-    ngx_uint_t                has_tenant; /* chat_tenant was given */
+    ngx_http_complex_value_t *scope;          /* of the same chat_tenant */
+    ngx_uint_t                default_tenant; /* without chat_tenant */
     ngx_str_t  *endpoint; /* chat_results, chat_resume, chat_status; or NULL */
     ngx_conf_t *endpoint_at;           /* that directive, or NULL */
     ngx_uint_t  needs_tenant;          /* the endpoint does */
@@ -143,13 +144,11 @@ char *ngx_chat_conf_invalid(ngx_conf_t *cf, const ngx_str_t *value,
 
 /*
  * Reads the directive's words from the i-th on, each NAME=VALUE of the table,
- * into fields of conf. must: what each must be, for the refusal. A word that
- * is none of them is not printed: in chat_store it may be a password. Returns
- * NGX_CONF_OK or NGX_CONF_ERROR.
+ * into fields of conf. A word that is none of them is not printed: in
+ * chat_store it may be a password. Returns NGX_CONF_OK or NGX_CONF_ERROR.
  */
 char *ngx_chat_conf_parameters(ngx_conf_t *cf, ngx_uint_t i,
-                               const ngx_chat_parameter_t *table, void *conf,
-                               const char *must);
+                               const ngx_chat_parameter_t *table, void *conf);
 
 /*
  * Reads a value of "chat" without variables. *dialect NULL: any; NGX_DECLINED:

@@ -72,22 +72,24 @@ ngx_chat_conf_invalid(ngx_conf_t *cf, const ngx_str_t *value, const char *must)
 
 
 /*
- * Reads a parameter's value as NGINX reads that of a directive. The text lives
- * as long as the configuration.
+ * Reads the value behind a name of len bytes as NGINX reads that of a
+ * directive. The value lives as long as the configuration.
  */
 static char *
-read_parameter(ngx_conf_t *cf, const ngx_str_t *word,
-               const ngx_chat_parameter_t *p, void *conf, const char *must)
+read_word(ngx_conf_t *cf, const ngx_str_t *word, size_t len,
+          const ngx_chat_parameter_t *p, void *conf)
 {
     char         *rc;
     ngx_str_t     words[2], *args = cf->args->elts;
     ngx_conf_t    one = *cf;
     ngx_array_t   both = { .elts = words, .nelts = 2 };
-    ngx_command_t command = { .name = args[0], .offset = p->offset };
+    ngx_command_t command = { .name = args[0],
+                              .offset = p->offset,
+                              .post = p->post };
 
     words[0] = args[0];
-    words[1].data = word->data + p->name.len;
-    words[1].len = word->len - p->name.len;
+    words[1].data = word->data + len;
+    words[1].len = word->len - len;
     one.args = &both;
 
     rc = p->set(&one, &command, conf);
@@ -101,35 +103,43 @@ read_parameter(ngx_conf_t *cf, const ngx_str_t *word,
     }
 
     return rc != NGX_CONF_OK
-                   || *(ngx_int_t *) ((char *) conf + p->offset) < p->least
-               ? ngx_chat_conf_invalid(cf, word, must)
+                   || (p->least > 0
+                       && *(ngx_int_t *) ((char *) conf + p->offset)
+                              < p->least)
+               ? ngx_chat_conf_invalid(cf, word, p->text)
                : NGX_CONF_OK;
 }
 
 
 char *
 ngx_chat_conf_parameters(ngx_conf_t *cf, ngx_uint_t i,
-                         const ngx_chat_parameter_t *table, void *conf,
-                         const char *must)
+                         const ngx_chat_parameter_t *table, void *conf)
 {
     char                       *rc = NGX_CONF_OK;
+    size_t                      len;
     ngx_str_t                   name, *word = cf->args->elts;
     const ngx_chat_parameter_t *p;
 
     for (/* void */; i < cf->args->nelts && rc == NGX_CONF_OK; i++) {
+        name.data = word[i].data;
+        name.len = strcspn((char *) name.data, "=:");
+        len = i == 1 && *table->text == '\0' ? 0 : name.len + 1;
+
         for (p = table;
-             p->name.len != 0
-             && ngx_strncmp(word[i].data, p->name.data, p->name.len) != 0;
-             p++)
+             p->text != NULL && ngx_strncmp(p->text, name.data, len) != 0; p++)
         {
             /* void */
         }
 
-        /* without its value, which may be a password */
-        name.data = word[i].data;
-        name.len = strcspn((char *) name.data, "=");
-        rc = p->name.len ? read_parameter(cf, &word[i], p, conf, must)
-                         : ngx_chat_conf_invalid(cf, &name, must);
+        if (p->text == NULL) {
+            /* its value may be a password */
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "unknown parameter \"%V\" in \"%V\"", &name,
+                               &word[0]);
+            return NGX_CONF_ERROR;
+        }
+
+        rc = read_word(cf, &word[i], len, p, conf);
     }
 
     return rc;

@@ -508,19 +508,20 @@ create_ssl(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 #define FIELD(name) offsetof(ngx_chat_redis_conf_t, name)
 
 static const ngx_chat_parameter_t parameters[] = {
-    { ngx_string("timeout="), ngx_conf_set_msec_slot, 1, FIELD(timeout) },
-    { ngx_string("ttl="), ngx_conf_set_msec_slot, 1, FIELD(ttl) },
-    { ngx_string("password_file="), ngx_conf_set_str_slot, 1,
-      FIELD(password_file) },
-    { ngx_string("user="), ngx_conf_set_str_slot, 1, FIELD(user) },
-    { ngx_string("db="), ngx_conf_set_num_slot, 0, FIELD(db) },
-    { ngx_string("ca="), ngx_conf_set_str_slot, 1, FIELD(ca) },
-    { ngx_string("verify="), ngx_conf_set_flag_slot, 0, FIELD(verify) },
-    { ngx_string("sentinel_user="), ngx_conf_set_str_slot, 1,
-      FIELD(sentinel_user) },
-    { ngx_string("sentinel_password_file="), ngx_conf_set_str_slot, 1,
-      FIELD(sentinel_file) },
-    { ngx_null_string, NULL, 0, 0 },
+    { "timeout=TIME above 0", ngx_conf_set_msec_slot, 1, FIELD(timeout),
+      NULL },
+    { "ttl=TIME above 0", ngx_conf_set_msec_slot, 1, FIELD(ttl), NULL },
+    { "password_file=FILE", ngx_conf_set_str_slot, 1, FIELD(password_file),
+      NULL },
+    { "user=NAME", ngx_conf_set_str_slot, 1, FIELD(user), NULL },
+    { "db=N", ngx_conf_set_num_slot, 0, FIELD(db), NULL },
+    { "ca=FILE", ngx_conf_set_str_slot, 1, FIELD(ca), NULL },
+    { "verify=on|off", ngx_conf_set_flag_slot, 0, FIELD(verify), NULL },
+    { "sentinel_user=NAME", ngx_conf_set_str_slot, 1, FIELD(sentinel_user),
+      NULL },
+    { "sentinel_password_file=FILE", ngx_conf_set_str_slot, 1,
+      FIELD(sentinel_file), NULL },
+    { NULL, NULL, 0, 0, NULL }
 };
 
 
@@ -542,13 +543,7 @@ ngx_chat_redis_conf_read(ngx_conf_t *cf)
     conf->verify = NGX_CONF_UNSET;
 
     if (read_url(cf, conf, args[1]) != NGX_OK
-        || ngx_chat_conf_parameters(cf, 2, parameters, conf,
-                                    "timeout=TIME or ttl=TIME above 0, "
-                                    "user=NAME, password_file=FILE, db=N, "
-                                    "ca=FILE, verify=on|off, "
-                                    "sentinel_user=NAME or "
-                                    "sentinel_password_file=FILE")
-               != NGX_CONF_OK)
+        || ngx_chat_conf_parameters(cf, 2, parameters, conf) != NGX_CONF_OK)
     {
         return NULL;
     }
