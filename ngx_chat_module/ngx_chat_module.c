@@ -149,7 +149,8 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
     }
 
     ngx_chat_status_init(mcf, cycle);
-    return ngx_chat_hold_init(worker, cycle);
+    ngx_chat_hold_init(worker, cycle);
+    return NGX_OK;
 }
 
 

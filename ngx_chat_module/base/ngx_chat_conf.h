@@ -16,6 +16,8 @@
 #include "dialect/chat_dialect.h"
 #include "facts/chat_store.h"
 
+#include "base/ngx_chat_share.h"
+
 /* In place of a time of chat_hold. */
 #define NGX_CHAT_HOLD_OFF ((ngx_msec_t) -2)
 #define NGX_CHAT_HOLD_AUTO ((ngx_msec_t) -3)
@@ -32,17 +34,17 @@
 #define NGX_CHAT_REPAIR_ALL 2
 
 
-typedef struct ngx_chat_quota_s ngx_chat_quota_t;
+#define NGX_CHAT_QUOTAS 2 /* of waiting requests: places, and bytes */
 
 /* The state of this worker; all of it but metrics is set up at its start. */
 typedef struct {
     chat_store_t              *store; /* NULL: there is none */
     struct ngx_chat_metrics_s *metrics;
-    uint32_t                   ttl;      /* of batches, s */
-    ngx_uint_t                 serial;   /* of requests, for their names */
-    ngx_uint_t                 held;     /* requests that wait */
-    ngx_queue_t                holds;    /* their contexts */
-    ngx_chat_quota_t          *quota;    /* of their tenants */
+    uint32_t                   ttl;    /* of batches, s */
+    ngx_uint_t                 serial; /* of requests, for their names */
+    ngx_uint_t                 held;   /* requests that wait */
+    ngx_queue_t                holds;  /* their contexts */
+    ngx_chat_shares_t          quotas[NGX_CHAT_QUOTAS]; /* of their tenants */
     ngx_queue_t                attempts; /* contexts of those without an end */
     ngx_event_t                watchdog; /* notices the worker's exit */
     ngx_event_t                tick;     /* of chat_status */

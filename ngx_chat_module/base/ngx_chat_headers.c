@@ -116,18 +116,15 @@ ngx_chat_headers_signs(const ngx_table_elt_t *h)
                                    "repr-digest", "content-md5",
                                    "signature",   "x-amz-content-sha256" };
 
-    if (ngx_chat_headers_named(h, "authorization")) {
-        return ngx_chat_headers_begins(h, "aws4-")
-               || ngx_chat_headers_begins(h, "signature ");
-    }
-
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (ngx_chat_headers_named(h, names[i])) {
             return 1;
         }
     }
 
-    return 0;
+    return ngx_chat_headers_named(h, "authorization")
+           && (ngx_chat_headers_begins(h, "aws4-")
+               || ngx_chat_headers_begins(h, "signature "));
 }
 
 

@@ -13,6 +13,7 @@
 void
 ngx_chat_shares_init(ngx_chat_shares_t *shares)
 {
+    shares->used = 0;
     ngx_rbtree_init(&shares->tenants, &shares->tenants_sentinel,
                     ngx_rbtree_insert_value);
     ngx_rbtree_init(&shares->uses, &shares->uses_sentinel,
@@ -53,6 +54,7 @@ ngx_chat_shares_insert(ngx_chat_shares_t *shares, ngx_chat_share_t *share,
 void
 ngx_chat_shares_remove(ngx_chat_shares_t *shares, ngx_chat_share_t *share)
 {
+    shares->used -= share->used;
     ngx_rbtree_delete(&shares->uses, &share->use);
     ngx_rbtree_delete(&shares->tenants, &share->node);
 }
@@ -62,6 +64,7 @@ void
 ngx_chat_shares_set(ngx_chat_shares_t *shares, ngx_chat_share_t *share,
                     size_t used)
 {
+    shares->used += used - share->used;
     ngx_rbtree_delete(&shares->uses, &share->use);
     share->used = used;
     share->use.key = used;

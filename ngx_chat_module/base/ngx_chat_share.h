@@ -25,6 +25,7 @@ typedef struct {
     ngx_rbtree_node_t tenants_sentinel;
     ngx_rbtree_t      uses;
     ngx_rbtree_node_t uses_sentinel;
+    size_t            used; /* by all tenants */
 } ngx_chat_shares_t;
 
 void ngx_chat_shares_init(ngx_chat_shares_t *shares);
@@ -33,7 +34,7 @@ void ngx_chat_shares_init(ngx_chat_shares_t *shares);
 ngx_chat_share_t *ngx_chat_shares_find(ngx_chat_shares_t *shares,
                                        uint64_t           tenant);
 
-/* Adds an entry with no units. */
+/* Adds an entry with no units, or removes one. */
 void ngx_chat_shares_insert(ngx_chat_shares_t *shares, ngx_chat_share_t *share,
                             uint64_t tenant);
 void ngx_chat_shares_remove(ngx_chat_shares_t *shares,

@@ -49,18 +49,10 @@ struct ngx_chat_group_s {
 };
 
 
-/* What waiting requests use: places, and bytes. */
-#define NGX_CHAT_QUOTAS 2
-
 /* A tenant with requests that wait. */
 struct ngx_chat_holder_s {
     ngx_chat_share_t shares[NGX_CHAT_QUOTAS]; /* first */
     ngx_queue_t      holds;                   /* contexts, the oldest first */
-};
-
-struct ngx_chat_quota_s {
-    ngx_chat_shares_t shares; /* of the tenants */
-    size_t            used;   /* by all of them */
 };
 
 
@@ -72,7 +64,7 @@ static ngx_chat_holder_t *
 find_holder(ngx_chat_ctx_t *ctx)
 {
     return (ngx_chat_holder_t *) ngx_chat_shares_find(
-        &ctx->worker->quota->shares, ctx->barrier.q.key.tenant);
+        ctx->worker->quotas, ctx->barrier.q.key.tenant);
 }
 
 
@@ -82,12 +74,10 @@ charge(ngx_chat_ctx_t *ctx, ngx_int_t sign)
 {
     size_t            amount[NGX_CHAT_QUOTAS] = { 1, ctx->wait.weight };
     ngx_uint_t        i;
-    ngx_chat_quota_t *quota = ctx->worker->quota;
     ngx_chat_share_t *share = ctx->wait.holder->shares;
 
     for (i = 0; i < NGX_CHAT_QUOTAS; i++) {
-        quota[i].used += (size_t) sign * amount[i];
-        ngx_chat_shares_set(&quota[i].shares, &share[i],
+        ngx_chat_shares_set(&ctx->worker->quotas[i], &share[i],
                             share[i].used + (size_t) sign * amount[i]);
     }
 }
@@ -124,8 +114,7 @@ enter_quota(ngx_chat_ctx_t *ctx)
         ngx_queue_init(&holder->holds);
 
         for (i = 0; i < NGX_CHAT_QUOTAS; i++) {
-            ngx_chat_shares_insert(&ctx->worker->quota[i].shares,
-                                   &holder->shares[i],
+            ngx_chat_shares_insert(&ctx->worker->quotas[i], &holder->shares[i],
                                    ctx->barrier.q.key.tenant);
         }
     }
@@ -153,7 +142,7 @@ leave_quota(ngx_chat_ctx_t *ctx)
 
     if (ngx_queue_empty(&holder->holds)) {
         for (i = 0; i < NGX_CHAT_QUOTAS; i++) {
-            ngx_chat_shares_remove(&ctx->worker->quota[i].shares,
+            ngx_chat_shares_remove(&ctx->worker->quotas[i],
                                    &holder->shares[i]);
         }
 
@@ -170,7 +159,7 @@ static ngx_chat_ctx_t *
 oldest_of_largest(ngx_chat_ctx_t *ctx, ngx_uint_t i, size_t share)
 {
     ngx_chat_share_t *largest =
-        ngx_chat_shares_largest(&ctx->worker->quota[i].shares);
+        ngx_chat_shares_largest(&ctx->worker->quotas[i]);
     ngx_chat_holder_t *holder;
 
     if (largest == NULL || largest->used <= share
@@ -652,19 +641,13 @@ on_watchdog(ngx_event_t *ev)
 }
 
 
-ngx_int_t
+void
 ngx_chat_hold_init(ngx_chat_worker_t *worker, ngx_cycle_t *cycle)
 {
     ngx_uint_t i;
 
-    worker->quota =
-        ngx_pcalloc(cycle->pool, NGX_CHAT_QUOTAS * sizeof(ngx_chat_quota_t));
-    if (worker->quota == NULL) {
-        return NGX_ERROR;
-    }
-
     for (i = 0; i < NGX_CHAT_QUOTAS; i++) {
-        ngx_chat_shares_init(&worker->quota[i].shares);
+        ngx_chat_shares_init(&worker->quotas[i]);
     }
 
     ngx_queue_init(&worker->holds);
@@ -672,7 +655,6 @@ ngx_chat_hold_init(ngx_chat_worker_t *worker, ngx_cycle_t *cycle)
                     ngx_str_rbtree_insert_value);
     ngx_chat_event_set(&worker->watchdog, on_watchdog, worker, cycle->log);
     worker->watchdog.cancelable = 1;
-    return NGX_OK;
 }
 
 
@@ -684,7 +666,7 @@ ngx_chat_hold_limit(ngx_chat_ctx_t *ctx, chat_reason_e *limit)
     size_t                     share, amount[] = { 1, weight_of(ctx) };
     ngx_uint_t                 i = 0;
     ngx_chat_ctx_t            *oldest;
-    ngx_chat_quota_t          *quota = ctx->worker->quota;
+    ngx_chat_shares_t         *quota = ctx->worker->quotas;
     ngx_chat_group_t          *group;
     ngx_chat_holder_t         *own = find_holder(ctx);
     static const chat_reason_e refused[] = {

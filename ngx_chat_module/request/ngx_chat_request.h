@@ -140,7 +140,7 @@ chat_rc_e ngx_chat_keep_facts(chat_facts_t *kept, const chat_fact_t *facts,
 
 /* ngx_chat_hold.c */
 
-ngx_int_t ngx_chat_hold_init(ngx_chat_worker_t *worker, ngx_cycle_t *cycle);
+void ngx_chat_hold_init(ngx_chat_worker_t *worker, ngx_cycle_t *cycle);
 
 /*
  * Begins or continues to wait, as ctx->act says: a hold, for the outcome of an

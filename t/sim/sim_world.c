@@ -57,7 +57,7 @@ open_worker(unsigned slot)
     w->store = &worker->base.store;
     w->ttl = 3600;
     ngx_queue_init(&w->attempts);
-    (void) ngx_chat_hold_init(w, (ngx_cycle_t *) ngx_cycle);
+    ngx_chat_hold_init(w, (ngx_cycle_t *) ngx_cycle);
 }
 
 
