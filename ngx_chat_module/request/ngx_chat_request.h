@@ -129,8 +129,9 @@ void ngx_chat_payloads_forget(ngx_chat_ctx_t *ctx);
 
 /*
  * Fetches the payloads of what the body lacks and the store has; the action GO
- * puts them into the body. Reports PAYLOADS, now or later, with payloads.rc NGX_OK,
- * NGX_DECLINED (the body cannot take them), or NGX_ERROR (the store failed).
+ * puts them into the body. Reports PAYLOADS, now or later, with payloads.rc
+ * NGX_OK, NGX_DECLINED (the body cannot take them), or NGX_ERROR (the store
+ * failed).
  */
 void ngx_chat_payloads(ngx_chat_ctx_t *ctx);
 
