@@ -253,10 +253,6 @@ find_scope(ngx_chat_ctx_t *ctx)
 }
 
 
-/*
- * The tree of the body is many times as large as the body, and its answer may
- * take minutes: all that reading it needs is copied, and the tree freed.
- */
 void
 ngx_chat_body_free_tree(ngx_chat_ctx_t *ctx)
 {

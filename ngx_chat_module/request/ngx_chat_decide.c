@@ -65,16 +65,16 @@ ngx_chat_decide_refuse(ngx_chat_ctx_t *ctx)
 
     if (ctx->wait.held && ctx->dialect->one_by_one) {
         ctx->act.reply = chat_gate_incomplete(ctx->dialect);
-        ctx->act.reason = full ? CHAT_REASON_BOUNCED_STORE_FULL
-                               : CHAT_REASON_BOUNCED_STORE_UNAVAILABLE;
+        act(ctx, CHAT_ACT_REPLY,
+            full ? CHAT_REASON_BOUNCED_STORE_FULL
+                 : CHAT_REASON_BOUNCED_STORE_UNAVAILABLE);
     } else {
         ctx->act.reply =
             full ? CHAT_REPLY_STORE_FULL : CHAT_REPLY_STORE_UNAVAILABLE;
-        ctx->act.reason = full ? CHAT_REASON_REFUSED_STORE_FULL
-                               : CHAT_REASON_REFUSED_STORE_UNAVAILABLE;
+        act(ctx, CHAT_ACT_REPLY,
+            full ? CHAT_REASON_REFUSED_STORE_FULL
+                 : CHAT_REASON_REFUSED_STORE_UNAVAILABLE);
     }
-
-    act(ctx, CHAT_ACT_REPLY, ctx->act.reason);
 }
 
 

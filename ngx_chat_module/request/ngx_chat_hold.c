@@ -174,19 +174,10 @@ oldest_of_largest(ngx_chat_ctx_t *ctx, ngx_uint_t i, size_t share)
 }
 
 
-static ngx_str_t
-name_of(const chat_key_t *key)
-{
-    ngx_str_t name = { sizeof(key->name.bytes), (u_char *) key->name.bytes };
-
-    return name;
-}
-
-
 static ngx_chat_group_t *
 group_find(ngx_chat_worker_t *worker, const chat_key_t *key)
 {
-    ngx_str_t name = name_of(key);
+    ngx_str_t name = { sizeof(key->name.bytes), (u_char *) key->name.bytes };
 
     return (ngx_chat_group_t *) ngx_str_rbtree_lookup(
         &worker->groups, &name, (uint32_t) ngx_chat_store_prefix(&key->name));
@@ -339,7 +330,8 @@ ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
         group->watch.notify = look;
         group->watch.data = group;
         ngx_queue_init(&group->members);
-        group->node.str = name_of(&group->key);
+        group->node.str.data = group->key.name.bytes;
+        group->node.str.len = sizeof(group->key.name.bytes);
         group->node.node.key = (uint32_t) ngx_chat_store_prefix(&key->name);
         ngx_rbtree_insert(&ctx->worker->groups, &group->node.node);
         watch_index(ctx, group);
