@@ -70,7 +70,7 @@ destroy(void *data)
 
     chat_stream_destroy(ctx->response.stream);
     chat_arena_destroy(ctx->body.arena);
-    chat_arena_destroy(ctx->payloads.arena);
+    chat_arena_destroy(ctx->payloads.early.facts.arena);
     chat_arena_destroy(ctx->barrier.look);
     chat_arena_destroy(ctx->kept);
 }

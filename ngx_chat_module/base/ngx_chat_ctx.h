@@ -69,7 +69,6 @@ typedef enum {
 } ngx_chat_cleanup_e;
 
 typedef struct ngx_chat_ctx_s     ngx_chat_ctx_t;
-typedef struct ngx_chat_lookup_s  ngx_chat_lookup_t;
 typedef struct ngx_chat_follow_s  ngx_chat_follow_t;
 typedef struct ngx_chat_writer_s  ngx_chat_writer_t;
 typedef struct ngx_chat_orphan_s  ngx_chat_orphan_t;
@@ -96,12 +95,12 @@ typedef struct {
 } ngx_chat_timer_t;
 
 /* One query for the payloads of one step. */
-struct ngx_chat_lookup_s {
+typedef struct {
     ngx_chat_ask_t ask;    /* first */
     size_t         step;   /* index in rq.steps */
     ngx_uint_t     needed; /* the decision counts on all of its fields */
     chat_facts_t   facts;  /* the answer, in the body's arena */
-};
+} ngx_chat_lookup_t;
 
 /* The body of a request, and what it says. */
 typedef struct {
@@ -144,8 +143,7 @@ typedef struct {
 
 /* Payloads that are being fetched. */
 typedef struct {
-    ngx_chat_lookup_t  early; /* the query that was sent with the claim */
-    chat_arena_t      *arena; /* of its answer; NULL: none */
+    ngx_chat_lookup_t early; /* sent with the claim; its facts have an arena */
     ngx_chat_lookup_t *items;
     size_t             count;
     size_t             due; /* answers */

@@ -254,16 +254,11 @@ on_payloads(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
 static void
 on_early(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
-    ngx_chat_payloads_t *payloads = &ask->ctx->payloads;
+    ngx_chat_lookup_t *early = (ngx_chat_lookup_t *) ask;
 
-    payloads->arena = rc == CHAT_OK ? chat_arena_create(0) : NULL;
-    chat_facts_init(&payloads->early.facts, payloads->arena);
-
-    if (payloads->arena != NULL
-        && ngx_chat_keep_facts(&payloads->early.facts, facts, n) != CHAT_OK)
-    {
-        ngx_chat_payloads_forget(ask->ctx);
-    }
+    chat_facts_init(&early->facts,
+                    rc == CHAT_OK ? chat_arena_create(0) : NULL);
+    (void) ngx_chat_keep_facts(&early->facts, facts, n);
 }
 
 
@@ -286,8 +281,8 @@ void
 ngx_chat_payloads_forget(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_ask_cancel(&ctx->payloads.early.ask);
-    chat_arena_destroy(ctx->payloads.arena);
-    ctx->payloads.arena = NULL;
+    chat_arena_destroy(ctx->payloads.early.facts.arena);
+    chat_facts_init(&ctx->payloads.early.facts, NULL);
 }
 
 
@@ -338,13 +333,11 @@ missing_fields(ngx_chat_ctx_t *ctx, const chat_step_t *step,
 
 /* 1 if the payloads that were asked for early are exactly these. */
 static ngx_uint_t
-is_early(const ngx_chat_payloads_t *payloads, const chat_str_t *fields,
-         size_t n)
+is_early(const chat_facts_t *facts, const chat_str_t *fields, size_t n)
 {
-    size_t              i;
-    const chat_facts_t *facts = &payloads->early.facts;
+    size_t i;
 
-    if (payloads->arena == NULL || facts->count != n) {
+    if (facts->failed || facts->count != n) {
         return 0;
     }
 
@@ -365,7 +358,7 @@ look_up(ngx_chat_ctx_t *ctx, size_t step, ngx_uint_t needed,
     lookup->step = step;
     lookup->needed = needed;
 
-    if (needed && is_early(&ctx->payloads, fields, n)) {
+    if (needed && is_early(&ctx->payloads.early.facts, fields, n)) {
         lookup->facts = ctx->payloads.early.facts;
         return;
     }
