@@ -82,27 +82,23 @@ ngx_chat_read_body(ngx_http_request_t *r, size_t max, ngx_str_t *body)
 }
 
 
-/* The current path and the query. */
-static ngx_int_t
-read_uri(ngx_http_request_t *r, chat_str_t *uri)
+/* The current path and the query; data NULL: no memory. */
+static chat_str_t
+uri_of(ngx_http_request_t *r)
 {
     size_t  len = r->uri.len + 1 + r->args.len;
     u_char *p;
 
-    *uri = ngx_chat_str(&r->uri);
-
     if (r->args.len == 0) {
-        return NGX_OK;
+        return ngx_chat_str(&r->uri);
     }
 
     p = ngx_pnalloc(r->pool, len);
-    if (p == NULL) {
-        return NGX_ERROR;
+    if (p != NULL) {
+        ngx_sprintf(p, "%V?%V", &r->uri, &r->args);
     }
 
-    ngx_sprintf(p, "%V?%V", &r->uri, &r->args);
-    *uri = chat_str(p, len);
-    return NGX_OK;
+    return chat_str(p, len);
 }
 
 
@@ -111,17 +107,17 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
 {
     size_t              i;
     chat_rc_e           rc;
-    chat_str_t          method, uri = CHAT_STR("");
+    ngx_http_request_t *r = ctx->request;
+    chat_str_t          method, uri = uri_of(r);
     chat_class_e        before = ctx->body.rq.class;
     chat_reason_e       limit;
-    ngx_http_request_t *r = ctx->request;
 
     chat_arena_destroy(ctx->body.arena);
     ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
     ngx_memzero(&ctx->body.rq, sizeof(ctx->body.rq));
 
     ctx->body.arena = chat_arena_create(0);
-    if (ctx->body.arena == NULL) {
+    if (ctx->body.arena == NULL || uri.data == NULL) {
         return NGX_ERROR;
     }
 
@@ -129,10 +125,6 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
                          ngx_chat_str(&ctx->body.text));
     limit = rc == CHAT_LIMIT ? CHAT_REASON_REFUSED_VALUES_LIMIT
                              : CHAT_REASON_REFUSED_CALLS_LIMIT;
-
-    if (rc == CHAT_OK && read_uri(r, &uri) != NGX_OK) {
-        return NGX_ERROR;
-    }
 
     if (rc == CHAT_OK) {
         method = ngx_chat_str(&r->method_name);

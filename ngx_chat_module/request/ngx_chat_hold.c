@@ -415,12 +415,9 @@ exit_bound(void)
 {
     ngx_msec_t timeout = ngx_chat_shutdown_timeout();
 
-    if (timeout == 0) {
-        return NGX_CHAT_HOLD_EXITING;
-    }
-
-    timeout = timeout > 1000 ? timeout - 1000 : 0;
-    return ngx_min(timeout, NGX_CHAT_HOLD_EXITING);
+    return timeout == 0
+               ? NGX_CHAT_HOLD_EXITING
+               : ngx_min(ngx_max(timeout, 1000) - 1000, NGX_CHAT_HOLD_EXITING);
 }
 
 

@@ -60,34 +60,18 @@ on_body(ngx_http_request_t *r)
 }
 
 
-/* Logs an unknown value of "chat", only the first one of the worker. */
-static void
-warn_unknown(ngx_http_request_t *r, const ngx_str_t *value)
-{
-    u_char             text[32], *end;
-    ngx_chat_worker_t *worker = ngx_chat_worker(r);
-
-    if (worker->unknown_warned) {
-        return;
-    }
-
-    worker->unknown_warned = 1;
-    end = ngx_chat_log_text(text, ngx_chat_str(value), sizeof(text));
-
-    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                  "chat: unknown dialect \"%*s\" in \"chat\", it counts as "
-                  "off",
-                  (size_t) (end - text), text);
-}
-
-
-/* 1 if "chat" is on for the request; *dialect NULL: any. */
+/*
+ * 1 if "chat" is on for the request; *dialect NULL: any. Logs the first
+ * unknown value of the worker.
+ */
 static ngx_uint_t
 is_on(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
       const chat_dialect_t **dialect)
 {
-    ngx_int_t rc;
-    ngx_str_t value;
+    u_char             text[32], *end;
+    ngx_int_t          rc;
+    ngx_str_t          value;
+    ngx_chat_worker_t *worker = ngx_chat_worker(r);
 
     *dialect = conf->dialect;
 
@@ -101,8 +85,13 @@ is_on(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
     }
 
     rc = ngx_chat_conf_dialect(&value, dialect);
-    if (rc == NGX_ERROR) {
-        warn_unknown(r, &value);
+    if (rc == NGX_ERROR && !worker->unknown_warned) {
+        worker->unknown_warned = 1;
+        end = ngx_chat_log_text(text, ngx_chat_str(&value), sizeof(text));
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "chat: unknown dialect \"%*s\" in \"chat\", it counts "
+                      "as off",
+                      (size_t) (end - text), text);
     }
 
     return rc == NGX_OK;
