@@ -17,8 +17,6 @@
 #define NGX_CHAT_SHM_DEFAULT (16 * 1024 * 1024)
 #define NGX_CHAT_SHM_LEAST (1024 * 1024)
 #define NGX_CHAT_RECORD_LEAST (64 * 1024)
-#define NGX_CHAT_RECORD_MAX (4 * 1024 * 1024)
-#define NGX_CHAT_RECORD_TTL (10 * 60)
 #define NGX_CHAT_TTL (24 * 60 * 60 * 1000)
 #define NGX_CHAT_BODY_HINT (64 * 1024)
 
@@ -36,8 +34,8 @@ static const struct {
     { LOC(heartbeat), 15000 },
     { LOC(repair), NGX_CHAT_REPAIR_SETTLED },
     { LOC(record), NGX_CHAT_RECORD_AUTO },
-    { LOC(record_max), NGX_CHAT_RECORD_MAX },
-    { LOC(record_ttl), NGX_CHAT_RECORD_TTL },
+    { LOC(record_max), 4 * 1024 * 1024 },
+    { LOC(record_ttl), 10 * 60 },
     { LOC(failure), NGX_CHAT_FAILURE_PASS },
     { LOC(stall), 0 },
     { LOC(max_body), 8 * 1024 * 1024 },

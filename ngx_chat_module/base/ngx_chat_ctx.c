@@ -180,18 +180,11 @@ void
 ngx_chat_timer(ngx_chat_ctx_t *ctx, ngx_chat_timer_t *timer, ngx_msec_t msec,
                void (*fire)(ngx_chat_ctx_t *ctx))
 {
-    ngx_chat_timer_stop(timer);
+    ngx_chat_event_cancel(&timer->event);
     timer->fire = fire;
     ngx_chat_event_set(&timer->event, on_timer, ctx,
                        ctx->request->connection->log);
     ngx_add_timer(&timer->event, msec);
-}
-
-
-void
-ngx_chat_timer_stop(ngx_chat_timer_t *timer)
-{
-    ngx_chat_event_cancel(&timer->event);
 }
 
 

@@ -278,13 +278,11 @@ void ngx_chat_event_cancel(ngx_event_t *ev);
 
 /*
  * Sets the timer: fire() is called with the log context of the request, and
- * posted requests run after it. It may end the request.
+ * posted requests run after it. It may end the request. The timer is stopped
+ * by ngx_chat_event_cancel(&timer->event), which is safe at any time.
  */
 void ngx_chat_timer(ngx_chat_ctx_t *ctx, ngx_chat_timer_t *timer,
                     ngx_msec_t msec, void (*fire)(ngx_chat_ctx_t *ctx));
-
-/* fire() will not be called; safe at any time. */
-void ngx_chat_timer_stop(ngx_chat_timer_t *timer);
 
 static inline chat_str_t
 ngx_chat_str(const ngx_str_t *s)

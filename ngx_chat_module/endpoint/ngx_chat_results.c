@@ -320,7 +320,7 @@ leave(ngx_chat_ctx_t *ctx)
         ngx_chat_ask_cancel(&ctx->results->asks[i]);
     }
 
-    ngx_chat_timer_stop(&ctx->wait.timer);
+    ngx_chat_event_cancel(&ctx->wait.timer.event);
     chat_buf_free(&ctx->results->cleared);
 }
 

@@ -165,7 +165,7 @@ stop_waiting(ngx_chat_resume_t *resume)
         resume->watch.store->unwatch(&resume->watch);
     }
 
-    ngx_chat_timer_stop(&resume->timer);
+    ngx_chat_event_cancel(&resume->timer.event);
 }
 
 

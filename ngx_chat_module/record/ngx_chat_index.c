@@ -261,7 +261,7 @@ ngx_chat_index_over(ngx_chat_ctx_t *ctx)
     indexed->over = 1;
     ctx->worker->store->unwatch(&indexed->watch);
     ngx_chat_ask_cancel(&indexed->ask);
-    ngx_chat_timer_stop(&indexed->timer);
+    ngx_chat_event_cancel(&indexed->timer.event);
 
     if (!indexed->begun || ngx_chat_upstream_unsent(ctx)) {
         end = CHAT_END_NONE; /* no upstream has got the request */

@@ -374,7 +374,7 @@ ngx_chat_watch_end(ngx_chat_ctx_t *ctx)
     }
 
     if (!ctx->wait.held) {
-        ngx_chat_timer_stop(&ctx->wait.timer);
+        ngx_chat_event_cancel(&ctx->wait.timer.event);
     }
 
     ngx_chat_ask_cancel(&ctx->payloads.early.ask);
@@ -561,7 +561,7 @@ ngx_chat_hold_end(ngx_chat_ctx_t *ctx)
     ngx_queue_remove(&ctx->wait.queue);
     ctx->worker->held--;
     ngx_chat_metrics_unheld(ctx);
-    ngx_chat_timer_stop(&ctx->wait.timer);
+    ngx_chat_event_cancel(&ctx->wait.timer.event);
 }
 
 

@@ -57,7 +57,7 @@ ngx_chat_orphan_cancel(ngx_chat_ctx_t *ctx)
 
     orphan->left = 0;
     ngx_chat_ask_cancel(&orphan->ask);
-    ngx_chat_timer_stop(&orphan->timer);
+    ngx_chat_event_cancel(&orphan->timer.event);
 }
 
 

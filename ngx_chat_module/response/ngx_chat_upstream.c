@@ -113,7 +113,7 @@ void
 ngx_chat_stall_end(ngx_chat_ctx_t *ctx)
 {
     if (ctx->filter != NULL) {
-        ngx_chat_timer_stop(&ctx->filter->stall);
+        ngx_chat_event_cancel(&ctx->filter->stall.event);
     }
 }
 
