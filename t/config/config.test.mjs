@@ -203,6 +203,7 @@ live('the store in Redis', async () => {
     'unix:/run/redis.sock timeout=50ms', 'redis://u%40x:secr%3aet@localhost/0',
     'redis+sentinel://127.0.0.1/main',
     'redis+cluster://:secret@127.0.0.1,[::1]:7000',
+    'redis://:secret@127.0.0.1 user=name',
     'rediss+cluster://127.0.0.1/0 verify=off',
     'rediss+sentinel://[::1]/main/2 verify=off',
     'redis+sentinel://u:secr,et@[::1]:5000,127.0.0.1,localhost:5/a-b.c_1/3',

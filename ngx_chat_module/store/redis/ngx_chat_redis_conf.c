@@ -172,6 +172,10 @@ read_userinfo(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
         conf->user = text;
     }
 
+    if (conf->user.len == 0) {
+        ngx_str_null(&conf->user); /* "user=" may give it */
+    }
+
     return decode(cf, &conf->user) == NGX_OK ? decode(cf, &conf->password)
                                              : NGX_ERROR;
 }
