@@ -132,6 +132,7 @@ static ngx_int_t
 send_words(ngx_chat_ctx_t *ctx, chat_str_t words)
 {
     ngx_chat_follow_t       *follow = ctx->follow;
+    chat_interruption_t      in = { .reason = "too_slow" };
     const ngx_chat_cursor_t *cursor = &follow->follower.cursor;
     const ngx_chat_chunks_t *chunks = &follow->follower.reader->chunks;
 
@@ -146,8 +147,9 @@ send_words(ngx_chat_ctx_t *ctx, chat_str_t words)
         chat_buf_add(&follow->own, words);
 
     } else if (chunks->stream != NULL) {
-        chat_dialect_interrupted(ctx->dialect, "too_slow",
-                                 chunks->is_resumable, &follow->own);
+        in.resumable = (int) chunks->is_resumable;
+        chat_dialect_interrupted(ctx->dialect, NULL, &in, &follow->own);
+
     } else {
         return NGX_ERROR;
     }

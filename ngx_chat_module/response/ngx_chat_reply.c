@@ -516,14 +516,14 @@ ngx_chat_reply_broken(ngx_chat_ctx_t *ctx, const char *reason)
 
     if (ctx->response.early) {
         ctx->reason = why;
-        chat_dialect_interrupted(ctx->dialect, reason, 0, &out);
+        chat_dialect_interrupted(ctx->dialect, NULL, &in, &out);
         ngx_chat_answer_break(ctx);
         end_answer(ctx, NGX_HTTP_BAD_GATEWAY, 1,
                    to_buffer(ctx->request, &out));
         return;
     }
 
-    (void) chat_interruption_text(&in, text);
+    chat_interruption_text(&in, text);
     refuse(ctx, CHAT_REPLY_INTERRUPTED, why, text);
 }
 

@@ -29,25 +29,23 @@ chat_dialect_count(void)
 }
 
 
-int
-chat_interruption_is_stop(const chat_interruption_t *in)
+/* 1 if a client asked for the end of the stream: it is not to be retried. */
+static int
+is_stop(const chat_interruption_t *in)
 {
     return strcmp(in->reason, "stopped") == 0;
 }
 
 
-chat_str_t
+void
 chat_interruption_text(const chat_interruption_t *in,
                        char                       text[CHAT_INTERRUPTION_TEXT])
 {
     (void) snprintf(text, CHAT_INTERRUPTION_TEXT, "%s (%s)%s",
-                    chat_interruption_is_stop(in)
-                        ? "The stream was stopped before its end"
-                        : "Upstream connection error: the stream was "
-                          "terminated before its end",
+                    is_stop(in) ? "The stream was stopped before its end"
+                                : "Upstream connection error: the stream was "
+                                  "terminated before its end",
                     in->reason, in->resumable ? "; it can be resumed" : "");
-
-    return chat_cstr(text);
 }
 
 
@@ -87,9 +85,10 @@ chat_dialect_frame(const chat_dialect_t *dialect, chat_reader_t *reader,
     reader->events = events;
     reader->number_node = NULL;
     reader->changed = 0;
+    reader->idle = is_empty(doc);
 
     if (!frame->has_data || frame->data.len == 0
-        || (!reader->begun && is_empty(doc)))
+        || (!reader->begun && reader->idle))
     {
         return CHAT_OK;
     }
@@ -110,23 +109,23 @@ chat_dialect_frame(const chat_dialect_t *dialect, chat_reader_t *reader,
 
 
 void
-chat_dialect_interrupted(const chat_dialect_t *dialect, const char *reason,
-                         int resumable, chat_buf_t *out)
+chat_dialect_interrupted(const chat_dialect_t      *dialect,
+                         const chat_reader_t       *reader,
+                         const chat_interruption_t *in, chat_buf_t *out)
 {
-    void               *state;
-    chat_arena_t       *arena;
-    chat_interruption_t in = { reason, resumable, NULL, 0 };
+    char           text[CHAT_INTERRUPTION_TEXT];
+    chat_refusal_t refusal = { .status = is_stop(in) ? 500 : 503,
+                               .code = "stream_interrupted",
+                               .message = text,
+                               .number = reader ? reader->number : 0 };
 
-    arena = chat_arena_create(0);
-    state = arena ? chat_dialect_open(dialect, arena, NULL) : NULL;
-
-    if (state != NULL) {
-        dialect->interrupted(state, &in, out);
-    } else {
-        out->failed = 1;
+    if (dialect->interrupted != NULL) {
+        dialect->interrupted(reader, in, out);
+        return;
     }
 
-    chat_arena_destroy(arena);
+    chat_interruption_text(in, text);
+    dialect->refuse(&refusal, 1, out);
 }
 
 

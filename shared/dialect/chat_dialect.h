@@ -28,25 +28,24 @@ typedef struct {
     size_t            nhalf_open;
 } chat_interruption_t;
 
-/* 1 if a client asked for the end of the stream: it is not to be retried. */
-int chat_interruption_is_stop(const chat_interruption_t *in);
-
 #define CHAT_INTERRUPTION_TEXT 128 /* bytes, with a NUL */
 
 /*
  * The message for clients of a provider, in text. Agents retry by its words
  * ("connection error", "terminated"), except those of a stop.
  */
-chat_str_t chat_interruption_text(const chat_interruption_t *in,
-                                  char text[CHAT_INTERRUPTION_TEXT]);
+void chat_interruption_text(const chat_interruption_t *in,
+                            char text[CHAT_INTERRUPTION_TEXT]);
 
-/* An error that the module sends instead of an upstream's answer. */
+/* An error that the module sends in place of an answer, or of its end. */
 typedef struct {
-    unsigned          status;  /* HTTP status */
+    unsigned          status;  /* HTTP status; below 500: the request is to
+                                  blame; 503: the client may retry */
     const char       *code;    /* batch_incomplete, superseded, conflict... */
     const char       *message; /* text for people */
     const chat_str_t *ids;     /* ids of the calls that it is about */
     size_t            nids;
+    uint32_t          number; /* of the last event that the client has */
 } chat_refusal_t;
 
 /* The ids, each in this format, and with this text between them. */
@@ -126,12 +125,6 @@ typedef struct {
     size_t call_size;
 
     /*
-     * 1 if the frame, which has data, is a sign of life alone: it may be sent
-     * for ever without the answer getting on. NULL: there is no such frame.
-     */
-    int (*idle)(const chat_frame_t *frame);
-
-    /*
      * Reads one frame: adds its events in order, and a mark for each element
      * of a call in it, which are consecutive for one list. CHAT_DECLINED: this
      * is no frame of the dialect. Strings of the events point into the data or
@@ -147,13 +140,9 @@ typedef struct {
      */
     void (*piece)(chat_stream_call_t *call, chat_str_t text);
 
-    /* The event of a stream that broke off. state: its reader. */
-    void (*interrupted)(void *state, const chat_interruption_t *in,
-                        chat_buf_t *out);
-
     /*
      * A refusal as SSE, or (in_band 0, only of a provider) as JSON. It is
-     * called by chat_dialect_refuse().
+     * called by chat_dialect_refuse() and chat_dialect_interrupted().
      */
     void (*refuse)(const chat_refusal_t *refusal, int in_band,
                    chat_buf_t *out);
@@ -167,6 +156,11 @@ typedef struct {
                        size_t n, chat_buf_t *out);
 
     /* The following are for the dialects of apps; a member may be NULL. */
+
+    /* The event of a stream that broke off; reader is NULL as below. NULL: a
+     * refusal. */
+    void (*interrupted)(const chat_reader_t       *reader,
+                        const chat_interruption_t *in, chat_buf_t *out);
 
     /*
      * The answer to a hold that expires, after which the client retries with
@@ -274,9 +268,12 @@ void chat_dialect_refuse(const chat_dialect_t *dialect,
                          const chat_refusal_t *refusal, int in_band,
                          chat_buf_t *out);
 
-/* interrupted() for a client that was sent no event of the stream. */
-void chat_dialect_interrupted(const chat_dialect_t *dialect,
-                              const char *reason, int resumable,
-                              chat_buf_t *out);
+/*
+ * The event of a stream that broke off; reader: of the stream, or NULL if the
+ * client was sent no event of it.
+ */
+void chat_dialect_interrupted(const chat_dialect_t      *dialect,
+                              const chat_reader_t       *reader,
+                              const chat_interruption_t *in, chat_buf_t *out);
 
 #endif /* CHAT_DIALECT_H */

@@ -29,6 +29,9 @@ typedef struct {
     unsigned           ended : 1;   /* TURN_END was given */
     unsigned           changed : 1; /* the frame means more than its events:
                                        what is read later depends on it */
+    unsigned           idle : 1;    /* the frame is a sign of life alone: it
+                                       may come for ever, and the answer does
+                                       not get on */
 } chat_reader_t;
 
 /* A copy that lives as the stream; s without memory. Sets changed. */

@@ -441,26 +441,22 @@ judge_all(chat_stream_t *stream, chat_parsed_t *parsed)
 static chat_rc_e
 parse(chat_stream_t *stream, const chat_frame_t *frame)
 {
-    int                   idle;
-    chat_rc_e             rc;
-    chat_parsed_t         parsed = { .frame = *frame };
-    chat_json_doc_t       doc;
-    const chat_dialect_t *dialect = stream->conf.dialect;
+    chat_rc_e       rc;
+    chat_parsed_t   parsed = { .frame = *frame };
+    chat_json_doc_t doc;
 
     if (!frame->has_data) {
         return route(stream, &parsed);
     }
-
-    idle = dialect->idle != NULL && dialect->idle(frame);
-    stream->info.content += !idle;
 
     chat_arena_reset(stream->frame);
     chat_events_init(&parsed.events, stream->frame);
 
     rc = chat_json_parse(&doc, stream->frame, frame->data);
     if (rc != CHAT_ERROR) {
-        rc = chat_dialect_frame(dialect, stream->reader, frame,
+        rc = chat_dialect_frame(stream->conf.dialect, stream->reader, frame,
                                 rc == CHAT_OK ? &doc : NULL, &parsed.events);
+        stream->info.content += !stream->reader->idle;
     }
 
     if (rc == CHAT_ERROR || (rc != CHAT_OK && !stream->decided)) {
@@ -473,7 +469,7 @@ parse(chat_stream_t *stream, const chat_frame_t *frame)
     }
 
     if (rc == CHAT_OK && stream->decided) {
-        chat_forms_learn(&stream->forms, idle ? NULL : frame);
+        chat_forms_learn(&stream->forms, stream->reader->idle ? NULL : frame);
     }
 
     return judge_all(stream, &parsed);
@@ -762,7 +758,8 @@ tell_interruption(chat_stream_t *stream)
         chat_buf_puts(&words, "\n\n");
     }
 
-    stream->conf.dialect->interrupted(stream->reader, &in, &words);
+    chat_dialect_interrupted(stream->conf.dialect, stream->reader, &in,
+                             &words);
     pass_own(stream, &words);
 }
 

@@ -329,10 +329,11 @@ s110_transcripts_of_a_batch_are_compared_by_value(void **state)
 static int
 says(const chat_dialect_t *dialect, const char *reason, const char *text)
 {
-    int        found;
-    chat_buf_t out = { 0 };
+    int                 found;
+    chat_buf_t          out = { 0 };
+    chat_interruption_t in = { .reason = reason };
 
-    chat_dialect_interrupted(dialect, reason, 0, &out);
+    chat_dialect_interrupted(dialect, NULL, &in, &out);
     assert_false(out.failed);
     chat_buf_add(&out, chat_str("", 1));
     found = strstr((char *) out.data, text) != NULL;

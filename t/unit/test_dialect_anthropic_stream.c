@@ -189,7 +189,7 @@ s71_interrupted_is_an_error_and_no_end(void **state)
     chat_interruption_t in = { "reset", 0, NULL, 0 };
 
     chat_buf_puts(&out, MESSAGE);
-    DIALECT->interrupted(NULL, &in, &out);
+    chat_dialect_interrupted(DIALECT, NULL, &in, &out);
 
     run_says(DIALECT, &out, "T E:failed ");
     assert_true(
@@ -206,7 +206,7 @@ refusals_are_well_formed(void **state)
 {
     chat_buf_t     out = { 0 };
     chat_str_t     ids[] = { CHAT_STR("a\"b"), CHAT_STR("c") };
-    chat_refusal_t refusal = { 409, "batch_incomplete", "wait", ids, 2 };
+    chat_refusal_t refusal = { 409, "batch_incomplete", "wait", ids, 2, 0 };
 
     assert_null(DIALECT->empty);
     assert_int_equal(out.len, 0);

@@ -276,7 +276,7 @@ s71_interrupted_is_an_error_and_no_end(void **state)
     chat_interruption_t in = { "reset", 0, NULL, 0 };
 
     chat_buf_puts(&out, CHUNK(TEXT, ""));
-    DIALECT->interrupted(NULL, &in, &out);
+    chat_dialect_interrupted(DIALECT, NULL, &in, &out);
 
     run_says(DIALECT, &out, "T E:failed ");
     assert_true(
@@ -294,7 +294,7 @@ empty_turns_and_refusals_are_well_formed(void **state)
     size_t         i;
     chat_buf_t     out = { 0 };
     chat_str_t     ids[] = { CHAT_STR("a\"b"), CHAT_STR("c") };
-    chat_refusal_t refusal = { 409, "batch_incomplete", "wait", ids, 2 };
+    chat_refusal_t refusal = { 409, "batch_incomplete", "wait", ids, 2, 0 };
     chat_request_t rq = { 0 };
 
     static const struct {

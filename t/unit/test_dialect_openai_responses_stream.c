@@ -303,7 +303,7 @@ interrupted(watch_t *run, const char *want)
     chat_buf_t          out = { 0 };
     chat_interruption_t in = { "eof", 0, NULL, 0 };
 
-    dialect->interrupted(run->state, &in, &out);
+    chat_dialect_interrupted(dialect, run->state, &in, &out);
     chat_buf_add(&out, chat_str("", 1));
     assert_string_equal((char *) out.data, want);
     chat_buf_free(&out);
@@ -314,12 +314,14 @@ interrupted(watch_t *run, const char *want)
     "\"Upstream connection error: the stream was terminated before its end " \
     "(eof)\""
 
-#define BROKEN(number)                                                 \
-    "event: error\ndata: "                                             \
-    "{\"type\":\"error\",\"code\":\"stream_interrupted\","             \
-    "\"message\":" WORDS ",\"param\":null,\"sequence_number\":" number \
-    ",\"error\":{\"type\":\"server_error\",\"code\":"                  \
-    "\"stream_interrupted\",\"message\":" WORDS ",\"param\":null}}\n\n"
+#define BROKEN(number)                                             \
+    "event: error\ndata: "                                         \
+    "{\"type\":\"error\",\"code\":\"stream_interrupted\","         \
+    "\"message\":" WORDS ",\"param\":null,\"call_ids\":[],"        \
+    "\"sequence_number\":" number                                  \
+    ",\"error\":{\"type\":\"server_error\",\"code\":"              \
+    "\"stream_interrupted\",\"message\":" WORDS ",\"param\":null," \
+    "\"call_ids\":[]}}\n\n"
 
 #define TEXT(more) \
     "data: {\"type\":\"response.output_text.delta\"" more "}\n\n"
@@ -395,7 +397,7 @@ refusals(void **state)
 {
     chat_buf_t     out = { 0 };
     chat_str_t     ids[] = { CHAT_STR("call_\"1"), CHAT_STR("call_2") };
-    chat_refusal_t refusal = { 409, "batch_incomplete", "Wait.", ids, 2 };
+    chat_refusal_t refusal = { 409, "batch_incomplete", "Wait.", ids, 2, 0 };
 
     dialect->refuse(&refusal, 0, &out);
     chat_buf_add(&out, chat_str("", 1));

@@ -487,7 +487,8 @@ empty(const chat_request_t *rq, const chat_result_t *results, size_t n,
 
 
 static void
-interrupted(void *state, const chat_interruption_t *in, chat_buf_t *out)
+interrupted(const chat_reader_t *reader, const chat_interruption_t *in,
+            chat_buf_t *out)
 {
     chat_buf_format(out,
                     "data: {\"type\":\"RUN_ERROR\",\"message\":\"The run was "
@@ -518,10 +519,10 @@ static void
 bounce(const chat_request_t *rq, const chat_result_t *results, size_t n,
        chat_buf_t *out)
 {
-    chat_refusal_t refusal = { 409, "batch_incomplete",
-                               "This answer is kept, but the run cannot be "
-                               "resumed yet.",
-                               NULL, 0 };
+    chat_refusal_t refusal = { .status = 409,
+                               .code = "batch_incomplete",
+                               .message = "This answer is kept, but the run "
+                                          "cannot be resumed yet." };
 
     if (rq->chained) {
         refuse(&refusal, 1, out);

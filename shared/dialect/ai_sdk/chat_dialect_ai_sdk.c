@@ -642,10 +642,10 @@ empty(const chat_request_t *rq, const chat_result_t *results, size_t n,
 
 
 static void
-interrupted(void *state, const chat_interruption_t *in, chat_buf_t *out)
+interrupted(const chat_reader_t *reader, const chat_interruption_t *in,
+            chat_buf_t *out)
 {
     size_t                    i;
-    const chat_reader_t      *reader = state;
     const chat_ai_sdk_call_t *own;
 
     /* a call without the end of its input would stay half open */

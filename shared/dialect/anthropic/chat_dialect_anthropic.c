@@ -257,14 +257,6 @@ typedef struct {
 } reader_t;
 
 
-static int
-is_idle(const chat_frame_t *frame)
-{
-    return chat_str_starts(frame->data, "{\"type\":\"ping\"")
-           || chat_str_starts(frame->data, "{\"type\": \"ping\"");
-}
-
-
 /* A block begins. 0: it is no call, or past a bound. */
 static int
 open_block(reader_t *r, uint32_t place)
@@ -421,7 +413,10 @@ read_frame(void *reader, const chat_frame_t *frame)
         /* other dialects have errors, too: only here it is an object */
         chat_reader_end(&r->reader, CHAT_END_FAILED);
 
-    } else if (!chat_str_is(type, "ping")) {
+    } else if (chat_str_is(type, "ping")) {
+        r->reader.idle = 1;
+
+    } else {
         return CHAT_DECLINED;
     }
 
@@ -432,39 +427,17 @@ read_frame(void *reader, const chat_frame_t *frame)
 /* ---- what the module itself writes ---- */
 
 
-/* An error up to what only a refusal has. */
-static void
-write_error(chat_buf_t *out, const char *type, const char *code,
-            chat_str_t message)
-{
-    chat_buf_format(out,
-                    "{\"type\":\"error\",\"error\":{\"type\":\"%s\","
-                    "\"message\":%j,\"code\":%j",
-                    type, message, chat_cstr(code));
-}
-
-
-static void
-interrupted(void *state, const chat_interruption_t *in, chat_buf_t *out)
-{
-    int  stop = chat_interruption_is_stop(in);
-    char text[CHAT_INTERRUPTION_TEXT];
-
-    chat_buf_puts(out, "event: error\ndata: ");
-    write_error(out, stop ? "api_error" : "overloaded_error",
-                "stream_interrupted", chat_interruption_text(in, text));
-    chat_buf_puts(out, "}}\n\n");
-}
-
-
 static void
 refuse(const chat_refusal_t *refusal, int in_band, chat_buf_t *out)
 {
-    chat_buf_puts(out, in_band ? "event: error\ndata: " : "");
-    write_error(out,
-                refusal->status < 500 ? "invalid_request_error" : "api_error",
-                refusal->code, chat_cstr(refusal->message));
-    chat_buf_puts(out, ",\"tool_use_ids\":");
+    chat_buf_format(out,
+                    "%s{\"type\":\"error\",\"error\":{\"type\":\"%s\","
+                    "\"message\":%j,\"code\":%j,\"tool_use_ids\":",
+                    in_band ? "event: error\ndata: " : "",
+                    refusal->status < 500    ? "invalid_request_error"
+                    : refusal->status == 503 ? "overloaded_error"
+                                             : "api_error",
+                    chat_cstr(refusal->message), chat_cstr(refusal->code));
     chat_refusal_ids(refusal, out);
     chat_buf_puts(out, in_band ? "}}\n\n" : "}}");
 }
@@ -489,9 +462,7 @@ const chat_dialect_t chat_dialect_anthropic = {
     .request = read_request,
     .reader_size = sizeof(reader_t),
     .call_size = sizeof(live_t),
-    .idle = is_idle,
     .read = read_frame,
     .piece = note_piece,
-    .interrupted = interrupted,
     .refuse = refuse,
 };

@@ -69,14 +69,6 @@ chat_gemini_id(chat_json_doc_t *doc, chat_arena_t *arena,
 }
 
 
-/* Some servers send an empty object to keep a connection. */
-static int
-is_idle(const chat_frame_t *frame)
-{
-    return chat_str_is(frame->data, "{}") || chat_str_is(frame->data, "{ }");
-}
-
-
 /* 1 if one of the query's arguments is that the answer be SSE. */
 static int
 asks_sse(chat_str_t query)
@@ -580,33 +572,6 @@ status_name(unsigned status)
 }
 
 
-/* An error up to the metadata of its details. */
-static void
-write_error(chat_buf_t *out, unsigned status, const char *code,
-            chat_str_t message)
-{
-    chat_buf_format(out,
-                    "{\"error\":{\"code\":%u,\"message\":%j,\"status\":\"%s\","
-                    "\"details\":[{\"@type\":"
-                    "\"type.googleapis.com/google.rpc.ErrorInfo\","
-                    "\"reason\":%j,\"domain\":\"ngx_chat_module\","
-                    "\"metadata\":{",
-                    status, message, status_name(status), chat_cstr(code));
-}
-
-
-static void
-interrupted(void *state, const chat_interruption_t *in, chat_buf_t *out)
-{
-    char text[CHAT_INTERRUPTION_TEXT];
-
-    chat_buf_puts(out, "data: ");
-    write_error(out, 503, "stream_interrupted",
-                chat_interruption_text(in, text));
-    chat_buf_puts(out, "}}]}}\n\n");
-}
-
-
 static chat_rc_e
 empty(const chat_request_t *rq, const chat_result_t *results, size_t n,
       chat_buf_t *out)
@@ -638,9 +603,15 @@ refuse(const chat_refusal_t *refusal, int in_band, chat_buf_t *out)
 {
     size_t from;
 
-    chat_buf_puts(out, in_band ? "data: " : "");
-    write_error(out, refusal->status, refusal->code,
-                chat_cstr(refusal->message));
+    chat_buf_format(
+        out,
+        "%s{\"error\":{\"code\":%u,\"message\":%j,\"status\":\"%s\","
+        "\"details\":[{\"@type\":"
+        "\"type.googleapis.com/google.rpc.ErrorInfo\","
+        "\"reason\":%j,\"domain\":\"ngx_chat_module\","
+        "\"metadata\":{",
+        in_band ? "data: " : "", refusal->status, chat_cstr(refusal->message),
+        status_name(refusal->status), chat_cstr(refusal->code));
 
     if (refusal->nids != 0) {
         /* the values of metadata are strings */
@@ -673,9 +644,7 @@ const chat_dialect_t chat_dialect_gemini = {
     .request = read_request,
     .reader_size = sizeof(chat_gemini_reader_t),
     .call_size = sizeof(chat_stream_call_t),
-    .idle = is_idle,
     .read = chat_gemini_read,
-    .interrupted = interrupted,
     .empty = empty,
     .refuse = refuse,
 };

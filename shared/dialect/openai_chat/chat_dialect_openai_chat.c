@@ -233,14 +233,6 @@ typedef struct {
 } reader_t;
 
 
-static int
-is_idle(const chat_frame_t *frame)
-{
-    return chat_str_has(frame->data, "\"choices\":[]")
-           || chat_str_has(frame->data, "\"choices\": []");
-}
-
-
 /*
  * Adds CALL_READY for the complete calls of the choice when the stream opens
  * this place: the call that had the place, and each earlier call if its
@@ -661,6 +653,7 @@ read_frame(void *reader, const chat_frame_t *frame)
         chat_reader_end(&r->reader, CHAT_END_FAILED);
 
     } else if (choices && choices->type == CHAT_JSON_ARRAY) {
+        r->reader.idle = chat_json_is_empty(choices);
         read_chunk(r, choices);
 
     } else {
@@ -672,30 +665,6 @@ read_frame(void *reader, const chat_frame_t *frame)
 
 
 /* ---- what the module itself writes ---- */
-
-
-/* An error up to what only a refusal has. */
-static void
-write_error(chat_buf_t *out, const char *type, const char *param,
-            const char *code, chat_str_t message)
-{
-    chat_buf_format(out,
-                    "{\"error\":{\"message\":%j,\"type\":\"%s\","
-                    "\"param\":%s,\"code\":%j",
-                    message, type, param, chat_cstr(code));
-}
-
-
-static void
-interrupted(void *state, const chat_interruption_t *in, chat_buf_t *out)
-{
-    char text[CHAT_INTERRUPTION_TEXT];
-
-    chat_buf_puts(out, "data: ");
-    write_error(out, "server_error", "null", "stream_interrupted",
-                chat_interruption_text(in, text));
-    chat_buf_puts(out, "}}\n\n");
-}
 
 
 static chat_rc_e
@@ -731,11 +700,15 @@ empty(const chat_request_t *rq, const chat_result_t *results, size_t n,
 static void
 refuse(const chat_refusal_t *refusal, int in_band, chat_buf_t *out)
 {
-    chat_buf_puts(out, in_band ? "data: " : "");
-    write_error(
-        out, refusal->status < 500 ? "invalid_request_error" : "server_error",
-        "\"messages\"", refusal->code, chat_cstr(refusal->message));
-    chat_buf_puts(out, ",\"tool_call_ids\":");
+    int blamed = refusal->status < 500;
+
+    chat_buf_format(out,
+                    "%s{\"error\":{\"message\":%j,\"type\":\"%s\","
+                    "\"param\":%s,\"code\":%j,\"tool_call_ids\":",
+                    in_band ? "data: " : "", chat_cstr(refusal->message),
+                    blamed ? "invalid_request_error" : "server_error",
+                    blamed ? "\"messages\"" : "null",
+                    chat_cstr(refusal->code));
     chat_refusal_ids(refusal, out);
     chat_buf_puts(out, in_band ? "}}\n\n" : "}}");
 }
@@ -760,10 +733,8 @@ const chat_dialect_t chat_dialect_openai_chat = {
     .request = read_request,
     .reader_size = sizeof(reader_t),
     .call_size = sizeof(live_t),
-    .idle = is_idle,
     .read = read_frame,
     .piece = note_piece,
-    .interrupted = interrupted,
     .empty = empty,
     .refuse = refuse,
 };

@@ -795,30 +795,37 @@ empty(const chat_request_t *rq, const chat_result_t *results, size_t n,
 
 /* "code", "message", "param" and "call_ids" of an error object. */
 static void
-write_refusal(const chat_refusal_t *refusal, chat_buf_t *out)
+write_error(const chat_refusal_t *refusal, chat_buf_t *out)
 {
     chat_buf_format(out,
-                    "\"code\":%j,\"message\":%j,\"param\":\"input\","
-                    "\"call_ids\":",
-                    chat_cstr(refusal->code), chat_cstr(refusal->message));
+                    "\"code\":%j,\"message\":%j,\"param\":%s,\"call_ids\":",
+                    chat_cstr(refusal->code), chat_cstr(refusal->message),
+                    refusal->status < 500 ? "\"input\"" : "null");
     chat_refusal_ids(refusal, out);
 }
 
 
+/*
+ * An event says it twice: documented is the flat form, but there are clients
+ * that know only the one with "error", and those that throw only for that. A
+ * client may save sequence_number and resume after it, so the event repeats
+ * the last real one.
+ */
 static void
 refuse(const chat_refusal_t *refusal, int in_band, chat_buf_t *out)
 {
-    /* clients know different forms of the event: it has both */
     if (in_band) {
         chat_buf_puts(out, "event: error\ndata: {\"type\":\"error\",");
-        write_refusal(refusal, out);
-        chat_buf_puts(out, ",\"sequence_number\":0,");
+        write_error(refusal, out);
+        chat_buf_format(out, ",\"sequence_number\":%u,", refusal->number);
     } else {
         chat_buf_puts(out, "{");
     }
 
-    chat_buf_puts(out, "\"error\":{\"type\":\"invalid_request_error\",");
-    write_refusal(refusal, out);
+    chat_buf_format(out, "\"error\":{\"type\":\"%s\",",
+                    refusal->status < 500 ? "invalid_request_error"
+                                          : "server_error");
+    write_error(refusal, out);
     chat_buf_puts(out, in_band ? "}}\n\n" : "}}");
 }
 
@@ -841,9 +848,7 @@ const chat_dialect_t chat_dialect_openai_responses = {
     .request = read_request,
     .reader_size = sizeof(chat_responses_reader_t),
     .call_size = sizeof(chat_responses_live_t),
-    .idle = chat_responses_idle,
     .read = chat_responses_read,
-    .interrupted = chat_responses_interrupted,
     .empty = empty,
     .refuse = refuse,
 };

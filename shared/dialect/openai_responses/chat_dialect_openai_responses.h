@@ -78,9 +78,6 @@ typedef struct {
 } chat_responses_reader_t;
 
 /* chat_dialect_openai_responses_stream.c */
-int       chat_responses_idle(const chat_frame_t *frame);
 chat_rc_e chat_responses_read(void *reader, const chat_frame_t *frame);
-void      chat_responses_interrupted(void *data, const chat_interruption_t *in,
-                                     chat_buf_t *out);
 
 #endif /* CHAT_DIALECT_OPENAI_RESPONSES_H */

@@ -11,7 +11,6 @@
 #include "dialect/openai_responses/chat_dialect_openai_responses.h"
 
 #define CHAT_RESPONSES_ITEMS 1024 /* items of a response that are followed */
-#define CHAT_RESPONSES_HEAD 256   /* bytes that hold the type of a frame */
 
 typedef chat_responses_live_t   live_t;
 typedef chat_responses_reader_t reader_t;
@@ -25,18 +24,6 @@ is_text(chat_str_t type)
            || chat_str_is(type, "response.reasoning_text.delta")
            || chat_str_is(type, "response.reasoning_summary_text.delta")
            || chat_str_is(type, "response.refusal.delta");
-}
-
-
-int
-chat_responses_idle(const chat_frame_t *frame)
-{
-    chat_str_t head = frame->data;
-
-    head.len = head.len > CHAT_RESPONSES_HEAD ? CHAT_RESPONSES_HEAD : head.len;
-
-    return chat_str_has(head, "\"type\":\"keepalive\"")
-           || chat_str_has(head, "\"type\": \"keepalive\"");
 }
 
 
@@ -355,9 +342,10 @@ chat_responses_read(void *reader, const chat_frame_t *frame)
     }
 
     type = chat_reader_text(&r->reader, "type");
+    r->reader.idle |= chat_str_is(type, "keepalive") & 1;
 
     if (!r->reader.begun && !chat_str_starts(type, "response.")
-        && !chat_str_is(type, "error") && !chat_str_is(type, "keepalive"))
+        && !chat_str_is(type, "error") && !r->reader.idle)
     {
         return CHAT_DECLINED;
     }
@@ -379,36 +367,4 @@ chat_responses_read(void *reader, const chat_frame_t *frame)
     }
 
     return CHAT_OK;
-}
-
-
-static void
-write_error(const chat_interruption_t *in, chat_buf_t *out)
-{
-    char text[CHAT_INTERRUPTION_TEXT];
-
-    chat_buf_format(out,
-                    "\"code\":\"stream_interrupted\",\"message\":%j,"
-                    "\"param\":null",
-                    chat_interruption_text(in, text));
-}
-
-
-/*
- * Told twice: documented is the flat form, but there are clients that know
- * only the one with "error", and those that throw only for that. A client may
- * save sequence_number and resume after it, so it repeats the last real one.
- */
-void
-chat_responses_interrupted(void *data, const chat_interruption_t *in,
-                           chat_buf_t *out)
-{
-    const reader_t *r = data;
-
-    chat_buf_puts(out, "event: error\ndata: {\"type\":\"error\",");
-    write_error(in, out);
-    chat_buf_format(out, ",\"sequence_number\":%u,", r->reader.number);
-    chat_buf_puts(out, "\"error\":{\"type\":\"server_error\",");
-    write_error(in, out);
-    chat_buf_puts(out, "}}\n\n");
 }
