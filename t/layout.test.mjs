@@ -58,7 +58,7 @@ const layerOf = (tree, folder) =>
   layers[tree].findIndex((layer) => layer.includes(folder));
 
 /* Folders with more files than the limit, until files are merged. */
-const crowded = { 't/unit': 77 };
+const crowded = { 't/unit': 78 };
 
 /* The code without comments and strings, line by line. */
 function code(text) {

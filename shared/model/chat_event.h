@@ -55,9 +55,9 @@ typedef enum {
                                a chained body will name it by, or empty */
     CHAT_EVENT_CALL_OPEN,   /* call, id, name, kind */
     CHAT_EVENT_CALL_ARGS,   /* call, text: the next piece of the arguments */
-    CHAT_EVENT_CALL_READY,  /* call, id (authoritative), name; text: the whole
-                               arguments as JSON text, if whole is set, else
-                               the pieces so far are the arguments */
+    CHAT_EVENT_CALL_READY,  /* call, id (authoritative), name; text: the
+                               arguments as JSON text; without whole they are
+                               the pieces so far, if there are any */
     CHAT_EVENT_CALL_ASK,    /* id: this call, opened here or known from before,
                                waits for an approval, or (said by the server
                                itself) has it (ai_sdk only) */

@@ -17,6 +17,7 @@
 
 #include "dialect/chat_dialect.h"
 #include "stream/chat_cut.h"
+#include "gather.h"
 #include "../buf_printf.h"
 
 typedef struct {
@@ -384,6 +385,7 @@ run_stream(run_t *run, const chat_dialect_t *dialect, chat_str_t text,
 
         for (i = 0; i < events.count; i++) {
             run_letter(run, &events.items[i]);
+            gather(&reader->calls, &events.items[i]);
         }
 
         cut_open(&reader->calls, &events, run_is_dropped, ids);
@@ -391,6 +393,7 @@ run_stream(run_t *run, const chat_dialect_t *dialect, chat_str_t text,
     }
 
     chat_buf_add(&run->out, chat_sse_tail(&sse));
+    chat_calls_free(&reader->calls);
     chat_sse_free(&sse);
     chat_arena_destroy(each);
     chat_arena_destroy(arena);

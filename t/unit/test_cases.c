@@ -23,6 +23,7 @@
 #include <cmocka.h>
 
 #include "stream/chat_form.h"
+#include "gather.h"
 #include "../buf_printf.h"
 
 #define CASES "t/cases"
@@ -181,6 +182,7 @@ run_frame(run_t *run, const chat_frame_t *frame)
         && chat_forms_read(run->forms, frame->raw, FRAME_MAX, &event, &frames))
     {
         log_event(run->log, run->number, &event);
+        gather(&reader->calls, &event);
         return;
     }
 
@@ -202,6 +204,7 @@ run_frame(run_t *run, const chat_frame_t *frame)
 
     for (i = 0; i < events.count; i++) {
         log_event(run->log, run->number, &events.items[i]);
+        gather(&reader->calls, &events.items[i]);
     }
 }
 
@@ -276,6 +279,7 @@ run_stream(const chat_dialect_t *dialect, const chat_request_t *rq,
 
     assert_false(log->failed);
 
+    chat_calls_free(&((chat_reader_t *) run.state)->calls);
     chat_sse_free(&sse);
     chat_arena_destroy(run.frame);
     chat_arena_destroy(run.arena);

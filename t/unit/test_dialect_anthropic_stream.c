@@ -88,11 +88,9 @@ s43_s72_s73_events_of_streams(void **state)
 static void
 arguments_of(const chat_event_t *event, chat_buf_t *args)
 {
-    if (event->type == CHAT_EVENT_CALL_READY && event->whole) {
-        args->len = 0;
+    if (event->type != CHAT_EVENT_CALL_READY || args->len == 0) {
+        chat_buf_add(args, event->text);
     }
-
-    chat_buf_add(args, event->text);
 }
 
 

@@ -39,20 +39,20 @@ static const stream_case_t streams[] = {
       "T o0:a a0 a0 r0:a o1:b a1 r1:b S E:finished x " },
     /* s17: two in one chunk */
     { CHUNK(CHOICE(CALLS(WHOLE("0", "a") "," OPEN("1", "b")))) END("stop"),
-      "T o0:a a0 r0:a o1:b a1 r1:b S E:finished " },
+      "T o0:a a0 o1:b a1 r1:b r0:a S E:finished " },
     /* interleaved: a call without all its arguments is not complete */
     { CHUNK(CHOICE(CALLS(OPEN("0", "a") "," OPEN("1", "b"))))
           CHUNK(CHOICE(CALLS(ARGS("0") "," ARGS("1")))) END("tool_calls"),
-      "T o0:a a0 o1:b a1 a0 a1 r0:a r1:b S E:finished " },
+      "T o0:a a0 o1:b a1 a0 a1 r1:b r0:a S E:finished " },
     { CHUNK(CHOICE(CALLS(OPEN("0", "a") "," PART("0", "{\\\"}\\\\\\\"}"))))
           CHUNK(CHOICE(CALLS(OPEN("1", "b") "," PART("0", "\\\":[{}]"))))
               CHUNK(CHOICE(CALLS(PART("0", "}") "," OPEN("2", "c"))))
                   END("tool_calls"),
-      "T o0:a a0 a0 o1:b a1 a0 a0 r0:a o2:c a2 r1:b r2:c S E:finished " },
+      "T o0:a a0 a0 o1:b a1 a0 a0 o2:c a2 r2:c r1:b r0:a S E:finished " },
     /* a call that was cut off */
     { CHUNK(CHOICE(CALLS(WHOLE("0", "a") "," OPEN("1", "b")))) END("length")
           DONE,
-      "T o0:a a0 r0:a o1:b a1 E:finished x " },
+      "T o0:a a0 o1:b a1 E:finished x " },
     { CHUNK(CHOICE(CALLS(OPEN("0", "a")))) END("content_filter"),
       "T o0:a a0 E:finished " },
     /* no index; an empty id is ignored */
@@ -60,7 +60,7 @@ static const stream_case_t streams[] = {
                          "{\"id\":\"\",\"function\":{\"arguments\":\"{}\"}},"
                          "{\"id\":\"b\",\"function\":{\"name\":\"w\"}}")))
           END("tool_calls"),
-      "T o0:a a0 a0 r0:a o1:b a1 r1:b S E:finished " },
+      "T o0:a a0 a0 o1:b a1 r1:b r0:a S E:finished " },
     { CHUNK(CHOICE(CALLS(OPEN("0", "")))) CHUNK(CHOICE(CALLS(OPEN("0", "a"))))
           END("tool_calls"),
       "T o0: a0 a0 r0:a S E:finished " },
@@ -70,7 +70,7 @@ static const stream_case_t streams[] = {
       "T o0:a a0 a0 r0:a S E:finished " },
     { CHUNK(CHOICE(CALLS(OPEN("1", "b")))) CHUNK(CHOICE(CALLS(OPEN("0", "a"))))
           CHUNK(CHOICE(CALLS(ARGS("1")))) END("tool_calls"),
-      "T o1:b a1 o0:a a0 a1 r1:b r0:a S E:finished " },
+      "T o1:b a1 o0:a a0 a1 r0:a r1:b S E:finished " },
     /* every call under one index */
     { CHUNK(CHOICE(CALLS(OPEN("0", "a")))) CHUNK(CHOICE(CALLS(OPEN("0", "b"))))
           END("tool_calls"),

@@ -244,8 +244,8 @@ read_request(chat_transcript_t *t)
 /* A block that is a call. */
 typedef struct {
     chat_stream_call_t call;
-    chat_str_t         input;   /* as its start had it, unless empty */
-    int                pieces;  /* some came */
+    chat_str_t         input;   /* as its start had it: counts without pieces
+                                 */
     uint32_t           message; /* in which it was opened last */
 } live_t;
 
@@ -280,20 +280,12 @@ open_block(reader_t *r, uint32_t place)
 
     input = chat_json_get(doc, content, "input");
     own->call.kind = kind;
-    own->pieces = 0;
     own->message = r->messages;
     own->input = chat_json_count(input)
                      ? chat_reader_keep(&r->reader, chat_json_raw(doc, input))
                      : chat_cstr("{}");
 
     return 1;
-}
-
-
-static void
-note_piece(chat_stream_call_t *call, chat_str_t text)
-{
-    ((live_t *) call)->pieces |= text.len != 0;
 }
 
 
@@ -326,8 +318,7 @@ read_block(reader_t *r, chat_str_t type)
 
     } else if (runs && chat_str_is(type, "content_block_stop")) {
         event = chat_reader_call(reader, CHAT_EVENT_CALL_READY, &own->call);
-        event->whole = !own->pieces;
-        event->text = own->pieces ? event->text : own->input;
+        event->text = own->input;
         own->call.ready = 1;
 
     } else if (runs
@@ -336,8 +327,6 @@ read_block(reader_t *r, chat_str_t type)
     {
         chat_reader_args(reader, &own->call,
                          chat_json_get(reader->doc, delta, "partial_json"));
-        note_piece(&own->call,
-                   chat_json_text(reader->doc, delta, "partial_json"));
     }
 
     chat_mark_index(chat_events_mark(reader->events, own ? &own->call : NULL),
@@ -463,6 +452,5 @@ const chat_dialect_t chat_dialect_anthropic = {
     .reader_size = sizeof(reader_t),
     .call_size = sizeof(live_t),
     .read = read_frame,
-    .piece = note_piece,
     .refuse = refuse,
 };

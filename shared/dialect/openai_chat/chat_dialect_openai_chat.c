@@ -5,9 +5,9 @@
  * messages behind it, and a missing one is inserted there.
  *
  * In a stream a call comes in pieces, told apart by choice and index, and its
- * end is not said: it is complete when a higher index opens in its choice and
- * its arguments are a whole value by then (calls may come in turns), or with
- * the choice's finish_reason. A call that was cut off by a limit is never
+ * end is not said: it is complete when the next call opens in its choice and
+ * the arguments of the frames before are a value (calls may come in turns), or
+ * with the choice's finish_reason. A call that was cut off by a limit is never
  * ready. The place of a call is (choice << 16) | index. The stream ends when
  * no choice is awaited any more. One chunk may carry a call to drop and one to
  * keep: each entry of tool_calls is marked, with its index.
@@ -63,19 +63,6 @@ find_arguments(chat_json_doc_t *doc, const chat_json_t *function)
     const chat_json_t *value = chat_json_get(doc, function, "arguments");
 
     return value ? value : chat_json_get(doc, function, "input");
-}
-
-
-/* The same as text; empty if there are none. */
-static chat_str_t
-arguments_text(chat_json_doc_t *doc, const chat_json_t *value)
-{
-    if (value == NULL || value->type == CHAT_JSON_NULL) {
-        return chat_str(NULL, 0);
-    }
-
-    return value->type == CHAT_JSON_STRING ? chat_json_string(doc, value)
-                                           : chat_json_raw(doc, value);
 }
 
 
@@ -198,19 +185,6 @@ read_request(chat_transcript_t *t)
 /* ---- streams ---- */
 
 
-typedef struct live_s live_t;
-
-/* A call of the stream. */
-struct live_s {
-    chat_stream_call_t call;
-    live_t            *next;        /* of its choice that is not ready */
-    uint32_t           number;      /* of the call in the stream */
-    uint32_t           depth;       /* of the arguments so far */
-    unsigned           string : 1;  /* they are within a string */
-    unsigned           escaped : 1; /* and behind a backslash there */
-    unsigned           whole : 1;   /* they are a value to its end */
-};
-
 /* A choice of the stream. */
 typedef struct {
     enum {
@@ -218,125 +192,51 @@ typedef struct {
         CHAT_CHOICE_OPEN,   /* awaits its finish_reason, then DONE */
         CHAT_CHOICE_DONE    /* nothing more is awaited */
     } state;
-    live_t  *first;  /* of the calls that are not ready */
-    live_t  *newest; /* call */
-    uint32_t next;   /* index behind all calls */
+    chat_stream_call_t *newest; /* the call that opened last */
+    uint32_t            next;   /* index behind all calls */
 } choice_t;
 
 typedef struct {
     chat_reader_t reader;
-    chat_table_t  ids; /* of calls, behind the choice's byte; item:
-                                      the newest call of this id */
     choice_t      choices[CHAT_COMPLETIONS_CHOICES];
     unsigned      open : 1; /* TURN_OPEN was given */
     unsigned      cut : 1;  /* by a limit or a filter */
 } reader_t;
 
 
+/* The arguments of the call are complete. */
+static void
+end_call(reader_t *r, chat_stream_call_t *call)
+{
+    if (!call->ready) {
+        call->ready = 1;
+        chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, call)->implied = 1;
+    }
+}
+
+
+/* 1 if the arguments that came in earlier frames are a value. */
+static int
+is_whole(const reader_t *r, const chat_stream_call_t *call)
+{
+    chat_json_doc_t doc;
+
+    return chat_json_parse(&doc, r->reader.events->arena,
+                           chat_buf_str(&call->args))
+           == CHAT_OK;
+}
+
+
 /*
- * Adds CALL_READY for the complete calls of the choice when the stream opens
- * this place: the call that had the place, and each earlier call if its
- * arguments are whole. over: the choice has ended; all calls are complete.
+ * The index of an entry that says none: of the newest call, unless the entry
+ * has another id.
  */
-static void
-end_calls(reader_t *r, uint32_t place, int over)
-{
-    live_t *own, **link;
-
-    link = &r->choices[place >> 16].first;
-
-    while ((own = *link) != NULL) {
-        if (!over && own->call.place != place
-            && !(own->call.place < place && own->whole))
-        {
-            link = &own->next;
-            continue;
-        }
-
-        *link = own->next;
-        own->call.ready = 1;
-        chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, &own->call)
-            ->implied = 1;
-    }
-}
-
-
-/* Follows the arguments of a call: where is the end of their value? */
-static void
-note_piece(chat_stream_call_t *of, chat_str_t text)
-{
-    size_t  i;
-    live_t *call = (live_t *) of;
-
-    for (i = 0; i < text.len; i++) {
-        if (call->escaped) {
-            call->escaped = 0;
-            continue;
-        }
-
-        switch (text.data[i]) {
-        case '"':
-            call->string = !call->string;
-            break;
-
-        case '\\':
-            call->escaped = call->string;
-            break;
-
-        case '{':
-        case '[':
-            call->depth += !call->string;
-            break;
-
-        case '}':
-        case ']':
-            if (!call->string && call->depth && --call->depth == 0) {
-                call->whole = 1;
-            }
-            break;
-
-        default:
-            break;
-        }
-    }
-}
-
-
-/* The key in ids of a call of a choice; empty without memory. */
-static chat_str_t
-key_of(reader_t *r, uint32_t choice, chat_str_t id)
-{
-    unsigned char *bytes;
-
-    bytes = chat_arena_alloc(r->reader.events->arena, id.len + 1);
-    if (bytes == NULL) {
-        r->reader.calls.failed = 1;
-        return chat_str(NULL, 0);
-    }
-
-    bytes[0] = (unsigned char) choice;
-    memcpy(bytes + 1, id.data, id.len);
-
-    return chat_str(bytes, id.len + 1);
-}
-
-
-/* The index of an entry that says none: by what it looks like. */
 static uint32_t
-guess_index(reader_t *r, uint32_t choice, chat_str_t id)
+guess_index(const choice_t *of, chat_str_t id)
 {
-    const chat_table_entry_t *entry;
-    const choice_t           *of = &r->choices[choice];
-    const live_t             *own = of->newest;
-
-    if (id.len != 0 && own != NULL) {
-        entry = chat_table_find(&r->ids, key_of(r, choice, id));
-        own = entry ? entry->item : NULL;
-    }
-
-    /* its place may have been opened anew for another id */
-    if (own != NULL && (id.len == 0 || chat_str_eq(id, own->call.id))) {
-        return own->call.place & 0xffff;
+    if (of->newest != NULL && (id.len == 0 || chat_str_eq(id, of->newest->id)))
+    {
+        return of->newest->place & 0xffff;
     }
 
     /* Only a flood of calls reaches the last index. */
@@ -344,72 +244,33 @@ guess_index(reader_t *r, uint32_t choice, chat_str_t id)
 }
 
 
-/* A call without an index is found by its id. */
-static void
-index_id(reader_t *r, live_t *own)
-{
-    live_t             *other;
-    chat_table_entry_t *entry;
-
-    if (own->call.id.len == 0) {
-        return;
-    }
-
-    entry = chat_reader_entry(&r->reader, &r->ids,
-                              key_of(r, own->call.place >> 16, own->call.id));
-    other = entry->item;
-
-    /* of twins the newer one; not what had the id in an earlier life */
-    if (other == NULL || other->number < own->number
-        || !chat_str_eq(other->call.id, own->call.id))
-    {
-        entry->item = own;
-    }
-}
-
-
 /*
- * Opens a call, or opens its place anew for another (some servers give every
- * call the same index); what stands before it in its choice is complete.
+ * Opens a call, or opens the place of own anew for another (some servers give
+ * every call the same index).
  */
-static live_t *
-open_call(reader_t *r, uint32_t place, const chat_json_t *entry, chat_str_t id,
-          chat_str_t name)
+static chat_stream_call_t *
+open_call(reader_t *r, uint32_t place, chat_stream_call_t *own,
+          const chat_json_t *entry, chat_str_t id, chat_str_t name)
 {
-    int       fresh;
     uint32_t  index = place & 0xffff;
-    live_t   *own, **link;
     choice_t *of = &r->choices[place >> 16];
 
-    end_calls(r, place, 0);
-    fresh = chat_calls_at(&r->reader.calls, place) == NULL;
+    if (own == NULL && of->newest != NULL && is_whole(r, of->newest)) {
+        own = of->newest;
+    }
+
+    if (own != NULL) {
+        end_call(r, own);
+    }
 
     own = chat_calls_open_at(&r->reader.calls, place, id, name);
-    if (own == NULL) {
-        return NULL;
-    }
 
-    own->call.kind = call_kind(r->reader.doc, entry);
-    own->number = fresh ? r->reader.calls.count : own->number;
-    own->depth = 0;
-    own->string = 0;
-    own->escaped = 0;
-    own->whole = 0;
-
-    for (link = &of->first; *link && (*link)->number < own->number;
-         link = &(*link)->next)
-    {
-        /* void */
-    }
-    own->next = *link;
-    *link = own;
-
-    if (fresh) {
+    if (own != NULL) {
+        own->kind = call_kind(r->reader.doc, entry);
         of->newest = own;
         of->next = index >= of->next ? index + 1 : of->next;
     }
 
-    index_id(r, own);
     return own;
 }
 
@@ -419,50 +280,51 @@ static chat_mark_t *
 read_entry(reader_t *r, uint32_t place, const chat_json_t *entry,
            chat_str_t id)
 {
-    int                opens;
-    chat_str_t         name, text;
-    const chat_json_t *function, *args;
-    live_t            *own, *fresh;
+    int                 opens;
+    chat_str_t          name;
+    chat_event_t       *event;
+    const chat_json_t  *function, *args;
+    chat_stream_call_t *call = chat_calls_at(&r->reader.calls, place);
 
     function = find_function(r->reader.doc, entry);
     name = chat_json_text(r->reader.doc, function, "name");
     args = find_arguments(r->reader.doc, function);
-    text = arguments_text(r->reader.doc, args);
 
-    own = chat_calls_at(&r->reader.calls, place);
     opens = r->reader.calls.opened < CHAT_OPENED_MAX
-            && (own == NULL
-                || (name.len && id.len && own->call.id.len
-                    && !chat_str_eq(id, own->call.id)));
+            && (call == NULL
+                || (name.len && id.len && call->id.len
+                    && !chat_str_eq(id, call->id)));
 
     if (opens) {
-        fresh = open_call(r, place, entry, id, name);
-        own = fresh ? fresh : own;
-        opens = fresh != NULL;
+        call = open_call(r, place, call, entry, id, name);
     }
 
-    if (own == NULL) {
+    if (call == NULL) {
         return chat_events_mark(r->reader.events, NULL);
     }
 
     /* the first id and name that say something stand */
-    if (own->call.name.len == 0 && name.len != 0) {
-        own->call.name = chat_reader_keep(&r->reader, name);
+    if (call->name.len == 0 && name.len != 0) {
+        call->name = chat_reader_keep(&r->reader, name);
     }
 
-    if (own->call.id.len == 0 && id.len != 0) {
-        own->call.id = chat_reader_keep(&r->reader, id);
-        index_id(r, own);
+    if (call->id.len == 0 && id.len != 0) {
+        call->id = chat_reader_keep(&r->reader, id);
     }
 
     if (opens) {
-        chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, &own->call);
+        chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, call);
     }
 
-    chat_reader_args(&r->reader, &own->call, args)->text = text;
-    note_piece(&own->call, text);
+    event = chat_reader_args(&r->reader, call, args);
 
-    return chat_events_mark(r->reader.events, &own->call);
+    if (args != NULL && args->type != CHAT_JSON_STRING
+        && args->type != CHAT_JSON_NULL)
+    {
+        event->text = chat_json_raw(r->reader.doc, args);
+    }
+
+    return chat_events_mark(r->reader.events, call);
 }
 
 
@@ -487,7 +349,8 @@ read_calls(reader_t *r, uint32_t choice, const chat_json_t *list)
         }
 
         id = chat_json_text(r->reader.doc, entry, "id");
-        index = said >= 0 ? (uint32_t) said : guess_index(r, choice, id);
+        index =
+            said >= 0 ? (uint32_t) said : guess_index(&r->choices[choice], id);
 
         mark = read_entry(r, choice << 16 | index, entry, id);
         mark->at = chat_span(entry);
@@ -529,8 +392,9 @@ read_delta(reader_t *r, uint32_t choice, const chat_json_t *delta)
 static void
 read_finish(reader_t *r, uint32_t choice, const chat_json_t *reason)
 {
-    chat_str_t   text = chat_json_string(r->reader.doc, reason);
-    chat_mark_t *mark;
+    chat_str_t          text = chat_json_string(r->reader.doc, reason);
+    chat_mark_t        *mark;
+    chat_stream_call_t *call = r->reader.calls.calls;
 
     if (chat_str_is(text, "tool_calls")) {
         mark = chat_events_mark(r->reader.events, NULL);
@@ -540,7 +404,7 @@ read_finish(reader_t *r, uint32_t choice, const chat_json_t *reason)
 
     r->reader.events->keeps |= reason && reason->type != CHAT_JSON_NULL;
 
-    if (text.len == 0) {
+    if (text.len == 0 || r->choices[choice].state == CHAT_CHOICE_DONE) {
         return;
     }
 
@@ -548,8 +412,13 @@ read_finish(reader_t *r, uint32_t choice, const chat_json_t *reason)
 
     if (chat_str_is(text, "length") || chat_str_is(text, "content_filter")) {
         r->cut = 1;
-    } else {
-        end_calls(r, choice << 16, 1);
+        return;
+    }
+
+    for (/* void */; call != NULL; call = call->next) {
+        if (call->place >> 16 == choice) {
+            end_call(r, call);
+        }
     }
 }
 
@@ -732,9 +601,8 @@ const chat_dialect_t chat_dialect_openai_chat = {
         "top_logprobs", "verbosity", "service_tier"),
     .request = read_request,
     .reader_size = sizeof(reader_t),
-    .call_size = sizeof(live_t),
+    .call_size = sizeof(chat_stream_call_t),
     .read = read_frame,
-    .piece = note_piece,
     .empty = empty,
     .refuse = refuse,
 };
