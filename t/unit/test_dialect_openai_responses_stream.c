@@ -70,9 +70,11 @@ run_event(watch_t *run, const chat_event_t *event)
 static int
 is_dropped(const void *data, const chat_event_t *event)
 {
+    uint32_t        place = event->call->place;
     const unsigned *mask = data;
 
-    return event->call->place < 32 && (*mask >> event->call->place & 1);
+    /* of the first response, in an item or in its output alone */
+    return place < 65536 && place % 1024 < 32 && (*mask >> place % 1024 & 1);
 }
 
 

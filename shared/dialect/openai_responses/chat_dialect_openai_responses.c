@@ -21,46 +21,79 @@
 
 /* clang-format off */
 
+#define SHELL(stdout, stderr, outcome)                              \
+    "\"output\":[{\"stdout\":" stdout ",\"stderr\":" stderr "," \
+    "\"outcome\":{\"type\":" outcome "}}]"
+#define TOOLS(status, list)                                              \
+    "\"execution\":\"client\",\"status\":\"" status "\",\"tools\":" list
+
+/* Its text has to say that it is an error. */
+static const chat_responses_form_t as_text = {
+    .text = "\"output\":%v", .error = "\"output\":%v", .wraps = 1
+};
+
+/* One command that printed the value, or that failed with it. */
+static const chat_responses_form_t as_shell = {
+    .raw = CHAT_JSON_ARRAY, .value = "\"output\":%v",
+    .text = SHELL("%v", "\"\"", "\"exit\",\"exit_code\":0"),
+    .error = SHELL("\"\"", "%v", "\"exit\",\"exit_code\":1"),
+    .unknown = SHELL("\"\"", "%v", "\"timeout\"")
+};
+
+static const chat_responses_form_t as_patch = {
+    .text = "\"status\":\"completed\",\"output\":%v",
+    .error = "\"status\":\"failed\",\"output\":%v"
+};
+
+static const chat_responses_form_t as_screen = {
+    .raw = CHAT_JSON_OBJECT, .value = "\"output\":%v"
+};
+
+static const chat_responses_form_t as_tools = {
+    .raw = CHAT_JSON_ARRAY, .value = TOOLS("completed", "%v"),
+    .error = TOOLS("completed", "[]"), .unknown = TOOLS("incomplete", "[]")
+};
+
 /* The first is the plain function call. */
 static const chat_responses_type_t types[] = {
 
     { "function_call", "call_id", "arguments", NULL,
       "function_call_output", "call_id", { "output", NULL },
-      CHAT_KIND_CLIENT, CHAT_RESPONSES_TEXT },
+      CHAT_KIND_CLIENT, &as_text },
 
     { "custom_tool_call", "call_id", "input", NULL,
       "custom_tool_call_output", "call_id", { "output", NULL },
-      CHAT_KIND_CLIENT, CHAT_RESPONSES_TEXT },
+      CHAT_KIND_CLIENT, &as_text },
 
     { "mcp_approval_request", "id", "arguments", NULL,
       "mcp_approval_response", "approval_request_id", { "approve", "reason" },
-      CHAT_KIND_APPROVAL, CHAT_RESPONSES_NEVER },
+      CHAT_KIND_APPROVAL, NULL },
 
     { "local_shell_call", "call_id", "action", "command",
       "local_shell_call_output", "id", { "output", NULL },
-      CHAT_KIND_CLIENT, CHAT_RESPONSES_TEXT },
+      CHAT_KIND_CLIENT, &as_text },
 
     { "shell_call", "call_id", "action", "commands",
       "shell_call_output", "call_id", { "output", NULL },
-      CHAT_KIND_CLIENT, CHAT_RESPONSES_SHELL },
+      CHAT_KIND_CLIENT, &as_shell },
 
     { "apply_patch_call", "call_id", "operation", NULL,
       "apply_patch_call_output", "call_id", { "status", "output" },
-      CHAT_KIND_CLIENT, CHAT_RESPONSES_PATCH },
+      CHAT_KIND_CLIENT, &as_patch },
 
     { "computer_call", "call_id", "action", NULL,
       "computer_call_output", "call_id", { "output", NULL },
-      CHAT_KIND_CLIENT, CHAT_RESPONSES_SCREEN },
+      CHAT_KIND_CLIENT, &as_screen },
 
     { "tool_search_call", "call_id", "arguments", NULL,
       "tool_search_output", "call_id", { "tools", NULL },
-      CHAT_KIND_CLIENT, CHAT_RESPONSES_TOOLS },
+      CHAT_KIND_CLIENT, &as_tools },
 };
 
 /* All other types that end in _call are executed on the server side. */
 static const chat_responses_type_t server_type = {
     NULL, "call_id", "arguments", NULL, NULL, NULL, { NULL, NULL },
-    CHAT_KIND_PROVIDER, CHAT_RESPONSES_NEVER
+    CHAT_KIND_PROVIDER, NULL
 };
 
 /* clang-format on */
@@ -151,7 +184,7 @@ find_args(chat_json_doc_t *doc, const chat_json_t *item,
     args = chat_json_get(doc, item, type->args);
 
     /* a computer is given one action or a list of them */
-    if (args == NULL && type->form == CHAT_RESPONSES_SCREEN) {
+    if (args == NULL) {
         args = chat_json_get(doc, item, "actions");
     }
 
@@ -179,29 +212,27 @@ chat_responses_args(chat_json_doc_t *doc, const chat_json_t *item,
 static const chat_responses_type_t *
 find_answer(chat_json_doc_t *doc, const chat_json_t *item, chat_str_t *id)
 {
-    size_t                       i;
-    const chat_responses_type_t *found = NULL;
-    chat_str_t                   type = chat_json_text(doc, item, "type");
+    size_t     i = 0;
+    chat_str_t type = chat_json_text(doc, item, "type");
 
-    for (i = 0; i < CHAT_RESPONSES_TYPES; i++) {
-        if (chat_str_is(type, types[i].answer)) {
-            found = &types[i];
-            break;
-        }
+    while (i < CHAT_RESPONSES_TYPES && !chat_str_is(type, types[i].answer)) {
+        i++;
     }
 
     /* the server's own searches come back in the transcript */
-    if (found == NULL || chat_json_has(doc, item, "execution", "server")) {
+    if (i == CHAT_RESPONSES_TYPES
+        || chat_json_has(doc, item, "execution", "server"))
+    {
         return NULL;
     }
 
     /* the AI SDK says call_id of every type */
     *id = chat_json_text(doc, item, "call_id");
     if (id->len == 0) {
-        *id = chat_json_text(doc, item, found->key);
+        *id = chat_json_text(doc, item, types[i].key);
     }
 
-    return found;
+    return &types[i];
 }
 
 
@@ -325,19 +356,15 @@ call_result(chat_transcript_t *t, chat_call_t *call)
     call->payload = chat_json_raw(t->doc, call->result);
     call->said = call->payload;
     call->hash = hash_answer;
-    call->outcome = CHAT_OUTCOME_OK;
+    call->outcome = chat_json_has(t->doc, call->result, "status", "failed")
+                        ? CHAT_OUTCOME_ERROR
+                        : CHAT_OUTCOME_OK;
 
     /* what the digest is made of must not stand twice */
     for (i = 0; i < 2; i++) {
         if (type->says[i] != NULL) {
             (void) chat_json_get(t->doc, call->result, type->says[i]);
         }
-    }
-
-    if (type->form == CHAT_RESPONSES_PATCH
-        && chat_json_has(t->doc, call->result, type->says[0], "failed"))
-    {
-        call->outcome = CHAT_OUTCOME_ERROR;
     }
 }
 
@@ -369,89 +396,48 @@ set_class(chat_transcript_t *t)
 /* ---- inserting results ---- */
 
 
-/* The value as text: a string is one, of others their JSON is. */
-static void
-value_text(const chat_result_t *result, chat_json_type_e type, chat_buf_t *out)
-{
-    if (type == CHAT_JSON_STRING) {
-        chat_buf_add(out, result->payload);
-    } else {
-        chat_buf_json(out, result->payload);
-    }
-}
-
-
-/* One command that printed the value, or that failed with it. */
-static void
-shell_output(const chat_result_t *result, chat_json_type_e type,
-             chat_buf_t *out)
-{
-    int ok = result->outcome == CHAT_OUTCOME_OK;
-
-    if (ok && type == CHAT_JSON_ARRAY) {
-        chat_buf_add(out, result->payload);
-        return;
-    }
-
-    chat_buf_puts(out, ok ? "[{\"stdout\":" : "[{\"stdout\":\"\",\"stderr\":");
-    value_text(result, type, out);
-
-    /* a command with an unknown outcome may still run */
-    chat_buf_format(out, "%s,\"outcome\":{\"type\":\"%s}}]",
-                    ok ? ",\"stderr\":\"\"" : "",
-                    result->unknown ? "timeout\""
-                    : ok            ? "exit\",\"exit_code\":0"
-                                    : "exit\",\"exit_code\":1");
-}
-
-
-/*
- * A result that is no item, as of a service: what the type makes of it, as
- * the value of its last member. CHAT_BAD: nothing.
- */
+/* The item that answers with a bare value. CHAT_BAD: none can. */
 static chat_rc_e
 write_value(const chat_responses_type_t *type, const chat_result_t *result,
             chat_json_type_e json, chat_buf_t *out)
 {
-    int ok = result->outcome == CHAT_OUTCOME_OK;
+    int                          ok = result->outcome == CHAT_OUTCOME_OK;
+    chat_buf_t                   text = { 0 };
+    const char                  *format;
+    const chat_responses_form_t *form = type->form;
 
-    switch (type->form) {
-    case CHAT_RESPONSES_TEXT:
-        chat_buf_puts(out, "\"output\":");
-        if (ok) {
-            value_text(result, json, out);
-        } else {
-            chat_result_error_text(result, out);
-        }
-        return CHAT_OK;
-
-    case CHAT_RESPONSES_SHELL:
-        chat_buf_puts(out, "\"output\":");
-        shell_output(result, json, out);
-        return CHAT_OK;
-
-    case CHAT_RESPONSES_PATCH:
-        chat_buf_format(
-            out, "\"status\":\"%s\",\"output\":", ok ? "completed" : "failed");
-        value_text(result, json, out);
-        return CHAT_OK;
-
-    case CHAT_RESPONSES_SCREEN:
-        chat_buf_format(out, "\"output\":%v", result->payload);
-        return ok && json == CHAT_JSON_OBJECT ? CHAT_OK : CHAT_BAD;
-
-    case CHAT_RESPONSES_TOOLS:
-        chat_buf_format(
-            out, "\"execution\":\"client\",\"status\":\"%s\",\"tools\":%v",
-            result->unknown ? "incomplete" : "completed",
-            ok ? result->payload : chat_cstr("[]"));
-        return !ok || json == CHAT_JSON_ARRAY ? CHAT_OK : CHAT_BAD;
-
-    case CHAT_RESPONSES_NEVER:
-        break;
+    if (form == NULL) {
+        return CHAT_BAD;
     }
 
-    return CHAT_BAD;
+    if (ok && form->value != NULL && json == form->raw) {
+        format = form->value;
+        chat_buf_add(&text, result->payload);
+
+    } else {
+        format = ok                                 ? form->text
+                 : result->unknown && form->unknown ? form->unknown
+                                                    : form->error;
+        if (!ok && form->wraps) {
+            chat_result_error_text(result, &text);
+        } else if (json == CHAT_JSON_STRING) {
+            chat_buf_add(&text, result->payload);
+        } else {
+            chat_buf_json(&text, result->payload);
+        }
+    }
+
+    if (format != NULL) {
+        chat_buf_format(out, "{\"type\":\"%s\",\"%s\":%j,", type->answer,
+                        type->key, result->id);
+        chat_buf_format(out, format, chat_buf_str(&text));
+        chat_buf_puts(out, "}");
+    }
+
+    out->failed |= text.failed;
+    chat_buf_free(&text);
+
+    return format != NULL ? CHAT_OK : CHAT_BAD;
 }
 
 
@@ -515,14 +501,7 @@ write_result(chat_json_doc_t *doc, const chat_result_t *result,
         return CHAT_OK;
     }
 
-    if (type->answer == NULL) {
-        return result->unknown ? CHAT_DECLINED : CHAT_BAD;
-    }
-
-    chat_buf_format(out, "{\"type\":\"%s\",\"%s\":%j,", type->answer,
-                    type->key, result->id);
     rc = write_value(type, result, payload->root->type, out);
-    chat_buf_puts(out, "}");
 
     return rc == CHAT_BAD && result->unknown ? CHAT_DECLINED : rc;
 }
@@ -671,13 +650,10 @@ read_items(chat_transcript_t *t)
 
     chat_transcript_tail(t, id);
 
-    if (rq->ncalls != 0) {
-        rq->class = CHAT_CLASS_ITEMS;
-        rq->by_conversation = 1;
-        rq->answers = 1;
-    }
-
     rq->chained = rq->ncalls != 0;
+    rq->by_conversation = rq->chained;
+    rq->answers = rq->chained;
+    rq->class = rq->chained ? CHAT_CLASS_ITEMS : CHAT_CLASS_OTHER;
 
     return CHAT_OK;
 }

@@ -11,30 +11,34 @@
 
 #include "dialect/chat_dialect.h"
 
-/* What a bare value, as a service gives it, becomes in an answering item. */
-typedef enum {
-    CHAT_RESPONSES_TEXT,   /* output: any text */
-    CHAT_RESPONSES_SHELL,  /* output: what commands printed */
-    CHAT_RESPONSES_PATCH,  /* status, and output: any text */
-    CHAT_RESPONSES_SCREEN, /* output: an object; no error can be told */
-    CHAT_RESPONSES_TOOLS,  /* tools: a list */
-    CHAT_RESPONSES_NEVER   /* it takes none */
-} chat_responses_form_e;
+/*
+ * What a bare value, as a service gives it, becomes in an answering item: the
+ * members behind the id. %v is the value as text, NULL: it cannot be said.
+ */
+typedef struct {
+    chat_json_type_e raw;   /* a value of this type goes in as it is, */
+    const char      *value; /* in this form */
+    const char      *text;  /* any other value */
+    const char      *error;
+    const char      *unknown; /* there is no result: what was asked for may
+                                 still go on; NULL: as an error */
+    int              wraps;   /* an error is {"error": value} */
+} chat_responses_form_t;
 
 /* A type of call, and the item that answers it. */
 typedef struct {
-    const char           *call;    /* type of the call item */
-    const char           *id;      /* its member with the call's id */
-    const char           *args;    /* its member with the arguments */
-    const char           *core;    /* that one's member that clients bring
+    const char *call;    /* type of the call item */
+    const char *id;      /* its member with the call's id */
+    const char *args;    /* its member with the arguments */
+    const char *core;    /* that one's member that clients bring
                                       back as it was; NULL: all of it */
-    const char           *answer;  /* type of the answering item, or NULL */
-    const char           *key;     /* that item's member that names the call;
+    const char *answer;  /* type of the answering item, or NULL */
+    const char *key;     /* that item's member that names the call;
                                       a call_id goes before it */
-    const char           *says[2]; /* that item's members that are the result
+    const char *says[2]; /* that item's members that are the result
                                       (of an approval: the decision) */
-    chat_kind_e           kind;
-    chat_responses_form_e form;
+    chat_kind_e kind;
+    const chat_responses_form_t *form; /* NULL: it takes no value */
 } chat_responses_type_t;
 
 /* A call item as it stands. */
@@ -55,24 +59,16 @@ int chat_responses_call(chat_json_doc_t *doc, const chat_json_t *item,
 chat_str_t chat_responses_args(chat_json_doc_t *doc, const chat_json_t *item,
                                const chat_responses_type_t *type);
 
-typedef enum {
-    CHAT_RESPONSES_OTHER, /* not a call any more: may become OPEN */
-    CHAT_RESPONSES_OPEN,  /* was added: awaits its done */
-    CHAT_RESPONSES_READY, /* is done: final */
-    CHAT_RESPONSES_CUT    /* broke off: final */
-} chat_responses_state_e;
-
-/* An output item that is, or was, a call. */
+/* An output item that is a call. */
 typedef struct {
-    chat_stream_call_t     call;
-    chat_str_t             item; /* id of the item */
-    chat_responses_state_e state;
+    chat_stream_call_t call;
+    chat_str_t         item;    /* id of the item */
+    unsigned           cut : 1; /* its arguments broke off */
 } chat_responses_live_t;
 
 typedef struct {
     chat_reader_t reader;
     uint32_t      base;       /* place of output_index 0 */
-    uint32_t      top;        /* the next response's base */
     unsigned      opened : 1; /* TURN_OPEN was given */
     unsigned      lost : 1;   /* a call past a bound */
 } chat_responses_reader_t;

@@ -1,39 +1,29 @@
 /*
  * chat_dialect_openai_responses_stream.c: reads answers of the Responses API.
  *
- * The place of an output item is its output_index, counted on where one
- * stream carries several responses. The index of every frame about an item is
- * marked, and so is each call in response.output, which is known by its ids
- * wherever it stands there. At the end response.output is the authority on
- * the calls. sequence_number is never touched.
+ * The place of an output item is its output_index, above it the number of the
+ * response, as one stream may carry several. The index of every frame about an
+ * item is marked, and so is each call in response.output, which is known by
+ * its ids wherever it stands there; a call that is only there has a place
+ * behind all items. At the end response.output is the authority on the calls.
+ * sequence_number is never touched.
  */
 
 #include "dialect/openai_responses/chat_dialect_openai_responses.h"
 
-#define CHAT_RESPONSES_ITEMS 1024 /* items of a response that are followed */
+#define CHAT_RESPONSES_ITEMS 1024     /* of a response that are followed */
+#define CHAT_RESPONSES_PLACES 0x10000 /* of a response */
 
 typedef chat_responses_live_t   live_t;
 typedef chat_responses_reader_t reader_t;
 
 
-/* 1 if a frame of this type carries nothing but text for people. */
-static int
-is_text(chat_str_t type)
+/* The place of an item; UINT32_MAX: it is not followed. */
+static uint32_t
+place_of(const reader_t *r, size_t index)
 {
-    return chat_str_is(type, "response.output_text.delta")
-           || chat_str_is(type, "response.reasoning_text.delta")
-           || chat_str_is(type, "response.reasoning_summary_text.delta")
-           || chat_str_is(type, "response.refusal.delta");
-}
-
-
-/* The call at this output_index of the response, or NULL. */
-static live_t *
-call_at(const reader_t *r, size_t index)
-{
-    return index < CHAT_RESPONSES_ITEMS
-               ? chat_calls_at(&r->reader.calls, r->base + (uint32_t) index)
-               : NULL;
+    return index < CHAT_RESPONSES_ITEMS ? r->base + (uint32_t) index
+                                        : UINT32_MAX;
 }
 
 
@@ -49,7 +39,7 @@ older(const reader_t *r, const chat_stream_call_t *call)
 static int
 has_ids(const live_t *own, const chat_responses_call_t *call)
 {
-    return own != NULL && own->state != CHAT_RESPONSES_OTHER
+    return own != NULL
            && ((call->id.len != 0 && chat_str_eq(own->call.id, call->id))
                || (call->item.len != 0 && chat_str_eq(own->item, call->item)));
 }
@@ -59,7 +49,7 @@ has_ids(const live_t *own, const chat_responses_call_t *call)
 static live_t *
 find_call(const reader_t *r, const chat_responses_call_t *call, size_t index)
 {
-    live_t *own = call_at(r, index);
+    live_t *own = chat_calls_at(&r->reader.calls, place_of(r, index));
 
     /* the same index first: a stream may carry one id twice */
     if (!has_ids(own, call)) {
@@ -82,49 +72,33 @@ note(reader_t *r, live_t *own, const chat_responses_call_t *call)
     if (!chat_str_eq(own->call.id, call->id)) {
         own->call.id = chat_reader_keep(&r->reader, call->id);
     }
+    if (!chat_str_eq(own->call.name, call->name)) {
+        own->call.name = chat_reader_keep(&r->reader, call->name);
+    }
     if (!chat_str_eq(own->item, call->item)) {
         own->item = chat_reader_keep(&r->reader, call->item);
     }
 }
 
 
-static chat_event_t *
-add_event(reader_t *r, chat_event_e type, live_t *own,
-          const chat_responses_call_t *call, int implied)
+/* 1 if the arguments of the call may go on. */
+static int
+is_open(const live_t *own)
 {
-    chat_event_t *event = chat_reader_call(&r->reader, type, &own->call);
-
-    event->name = call->name;
-    event->implied = implied & 1;
-
-    return event;
-}
-
-
-/* The response has an item at this index. */
-static void
-reach(reader_t *r, size_t index)
-{
-    uint32_t end = r->base + (uint32_t) index + 1;
-
-    if (index < CHAT_RESPONSES_ITEMS && end > r->top) {
-        r->top = end;
-    }
+    return own != NULL && !own->call.ready && !own->cut;
 }
 
 
 /* The call opens, maybe again. NULL: past a bound. */
 static live_t *
-open_call(reader_t *r, size_t index, const chat_responses_call_t *call,
+open_call(reader_t *r, uint32_t place, const chat_responses_call_t *call,
           int implied)
 {
     live_t *own = NULL;
 
-    reach(r, index);
-
-    if (index < CHAT_RESPONSES_ITEMS) {
-        own = chat_calls_open_at(&r->reader.calls, r->base + (uint32_t) index,
-                                 call->id, call->name);
+    if (place != UINT32_MAX) {
+        own =
+            chat_calls_open_at(&r->reader.calls, place, call->id, call->name);
     }
 
     if (own == NULL) {
@@ -133,9 +107,10 @@ open_call(reader_t *r, size_t index, const chat_responses_call_t *call,
         return NULL;
     }
 
-    own->state = CHAT_RESPONSES_OPEN;
+    own->cut = 0;
     note(r, own, call);
-    add_event(r, CHAT_EVENT_CALL_OPEN, own, call, implied);
+    chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, &own->call)->implied =
+        implied & 1;
 
     return own;
 }
@@ -143,31 +118,31 @@ open_call(reader_t *r, size_t index, const chat_responses_call_t *call,
 
 /* A call item as it is when it is over: what was not told of it yet. */
 static live_t *
-item_done(reader_t *r, size_t index, const chat_json_t *item,
+item_done(reader_t *r, uint32_t place, const chat_json_t *item,
           const chat_responses_call_t *call, int implied)
 {
     chat_event_t *event;
-    live_t       *own = call_at(r, index);
+    live_t       *own = chat_calls_at(&r->reader.calls, place);
 
-    if (own == NULL || own->state == CHAT_RESPONSES_OTHER) {
-        own = open_call(r, index, call, implied);
+    if (own == NULL) {
+        own = open_call(r, place, call, implied);
     }
 
-    if (own == NULL || own->state != CHAT_RESPONSES_OPEN) {
+    if (!is_open(own)) {
         return own;
     }
 
     note(r, own, call);
 
     if (call->cut_off) {
-        own->state = CHAT_RESPONSES_CUT;
+        own->cut = 1;
         r->reader.changed = 1;
         return own;
     }
 
-    own->state = CHAT_RESPONSES_READY;
     own->call.ready = 1;
-    event = add_event(r, CHAT_EVENT_CALL_READY, own, call, implied);
+    event = chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, &own->call);
+    event->implied = implied & 1;
     event->text = chat_responses_args(r->reader.doc, item, call->type);
     event->whole = 1;
 
@@ -179,7 +154,7 @@ item_done(reader_t *r, size_t index, const chat_json_t *item,
 static void
 read_item(reader_t *r, chat_str_t type, const chat_json_t *node, int32_t index)
 {
-    uint32_t              place = r->base + (uint32_t) index;
+    uint32_t              place = place_of(r, (size_t) index);
     chat_reader_t        *reader = &r->reader;
     const chat_json_t    *item, *delta;
     chat_responses_call_t call;
@@ -188,33 +163,22 @@ read_item(reader_t *r, chat_str_t type, const chat_json_t *node, int32_t index)
     item = chat_reader_get(reader, "item");
     delta = chat_reader_get(reader, "delta");
 
-    if (chat_str_is(type, "response.output_item.added")) {
-        if (chat_responses_call(reader->doc, item, &call)) {
-            (void) open_call(r, (size_t) index, &call, 0);
-        } else {
-            reach(r, (size_t) index);
-            own = call_at(r, (size_t) index);
-            if (own != NULL) {
-                own->state = CHAT_RESPONSES_OTHER;
-            }
-            reader->changed = 1;
-        }
+    if (chat_responses_call(reader->doc, item, &call)) {
+        if (chat_str_is(type, "response.output_item.added")) {
+            (void) open_call(r, place, &call, 0);
 
-    } else if (chat_str_is(type, "response.output_item.done")
-               && chat_responses_call(reader->doc, item, &call))
-    {
-        (void) item_done(r, (size_t) index, item, &call, 0);
+        } else if (chat_str_is(type, "response.output_item.done")) {
+            (void) item_done(r, place, item, &call, 0);
+        }
     }
 
-    own = call_at(r, (size_t) index);
-    if (own != NULL && own->state == CHAT_RESPONSES_OPEN && delta != NULL
-        && !is_text(type) && reader->events->count == 0)
-    {
+    own = chat_calls_at(&reader->calls, place);
+    if (is_open(own) && delta != NULL) {
         chat_reader_args(reader, &own->call, delta);
     }
 
     chat_mark_index(chat_events_mark(reader->events, own ? &own->call : NULL),
-                    node, index, place);
+                    node, index, r->base + (uint32_t) index);
 }
 
 
@@ -223,6 +187,7 @@ static void
 read_output(reader_t *r, const chat_json_t *output, int settle)
 {
     size_t                index;
+    uint32_t              place;
     const chat_json_t    *item;
     chat_responses_call_t call;
     live_t               *own;
@@ -239,8 +204,9 @@ read_output(reader_t *r, const chat_json_t *output, int settle)
             own = find_call(r, &call, index);
 
             if (settle) {
-                own = item_done(r, (own ? own->call.place : r->top) - r->base,
-                                item, &call, 1);
+                place = r->base + CHAT_RESPONSES_ITEMS + (uint32_t) index;
+                own = item_done(r, own ? own->call.place : place, item, &call,
+                                1);
             }
 
             if (own != NULL) {
@@ -261,10 +227,7 @@ is_whole(const reader_t *r)
     const live_t *own = older(r, r->reader.calls.calls);
 
     for (/* void */; own != NULL; own = older(r, own->call.next)) {
-        if (own->call.kind != CHAT_KIND_PROVIDER
-            && (own->state == CHAT_RESPONSES_OPEN
-                || own->state == CHAT_RESPONSES_CUT))
-        {
+        if (own->call.kind != CHAT_KIND_PROVIDER && !own->call.ready) {
             return 0;
         }
     }
@@ -304,7 +267,7 @@ read_response(reader_t *r, chat_str_t type)
         && (!r->opened || chat_str_is(type, "response.created"))) {
         /* another response in the same stream counts its items from 0 again */
         if (r->opened) {
-            r->base = r->top;
+            r->base += CHAT_RESPONSES_PLACES;
             r->lost = 0;
         }
 
