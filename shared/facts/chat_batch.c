@@ -17,7 +17,8 @@ typedef struct {
     size_t        size; /* room in batch->members */
     size_t        twins;
     size_t        waits; /* room in batch->waits */
-    uint64_t      seal;  /* calls that the seal counts */
+    size_t        attempts;
+    uint64_t      seal; /* calls that the seal counts */
     int           failed;
 } chat_batch_reader_t;
 
@@ -209,6 +210,56 @@ chat_batch_read_twin(chat_batch_reader_t *reader, chat_str_t claimant,
 }
 
 
+/* 1 if s is the number of an attempt. */
+static int
+chat_batch_attempt_number(chat_str_t s, uint32_t *k)
+{
+    uint64_t n;
+
+    if (!chat_str_number(s, &n) || n == 0 || n > CHAT_ATTEMPTS_MAX) {
+        return 0;
+    }
+
+    *k = (uint32_t) n;
+    return 1;
+}
+
+
+/*
+ * A claim without a readable value counts too, without a claimant: no other
+ * claim of its number can stand.
+ */
+static void
+chat_batch_read_claim(chat_batch_reader_t *reader, chat_str_t number,
+                      chat_str_t value)
+{
+    uint32_t        k;
+    chat_attempt_t *attempt = NULL;
+
+    if (chat_batch_attempt_number(number, &k)) {
+        attempt = chat_batch_push(reader, &reader->batch->attempts,
+                                  &reader->batch->nattempts, &reader->attempts,
+                                  sizeof(*attempt));
+    }
+
+    if (attempt == NULL) {
+        return;
+    }
+
+    attempt->k = k;
+    attempt->worker = chat_str_cut(&value, ' ');
+    attempt->request = chat_str_cut(&value, ' ');
+    (void) chat_hex_read(chat_str_cut(&value, ' '), attempt->signature, 16);
+    (void) chat_hex_read(chat_str_cut(&value, ' '), attempt->retry_key, 16);
+    (void) chat_str_number(chat_str_cut(&value, ' '), &attempt->ms);
+
+    /* a worker of an older version says no more */
+    attempt->described =
+        chat_hex_read(chat_str_cut(&value, ' '), attempt->transcript, 16);
+    attempt->results = value;
+}
+
+
 /* Reads a fact that is not of a member. */
 static void
 chat_batch_read_plain(chat_batch_reader_t *reader, const chat_fact_t *fact)
@@ -246,6 +297,9 @@ chat_batch_read_plain(chat_batch_reader_t *reader, const chat_fact_t *fact)
 
     } else if (chat_str_after(fact->field, "twin/", &rest)) {
         chat_batch_read_twin(reader, rest, fact->value);
+
+    } else if (chat_str_after(fact->field, "claim/", &rest)) {
+        chat_batch_read_claim(reader, rest, fact->value);
     }
 }
 
@@ -268,52 +322,6 @@ chat_batch_has_message(const chat_fact_t *facts, size_t n, chat_str_t id)
 }
 
 
-/* 1 if s is the number of an attempt. */
-static int
-chat_batch_attempt_number(chat_str_t s, uint32_t *k)
-{
-    uint64_t n;
-
-    if (!chat_str_number(s, &n) || n == 0 || n > CHAT_ATTEMPTS_MAX) {
-        return 0;
-    }
-
-    *k = (uint32_t) n;
-    return 1;
-}
-
-
-/*
- * A claim without a readable value counts too, without a claimant: no other
- * claim of its number can stand.
- */
-static int
-chat_batch_read_claim(const chat_fact_t *fact, chat_attempt_t *attempt)
-{
-    chat_str_t rest, value = fact->value;
-
-    memset(attempt, 0, sizeof(*attempt));
-
-    if (!chat_str_after(fact->field, "claim/", &rest)
-        || !chat_batch_attempt_number(rest, &attempt->k))
-    {
-        return 0;
-    }
-
-    attempt->worker = chat_str_cut(&value, ' ');
-    attempt->request = chat_str_cut(&value, ' ');
-    (void) chat_hex_read(chat_str_cut(&value, ' '), attempt->signature, 16);
-    (void) chat_hex_read(chat_str_cut(&value, ' '), attempt->retry_key, 16);
-    (void) chat_str_number(chat_str_cut(&value, ' '), &attempt->ms);
-
-    /* a worker of an older version says no more */
-    attempt->described =
-        chat_hex_read(chat_str_cut(&value, ' '), attempt->transcript, 16);
-    attempt->results = value;
-    return 1;
-}
-
-
 static int
 chat_batch_attempt_compare(const void *one, const void *two)
 {
@@ -324,47 +332,9 @@ chat_batch_attempt_compare(const void *one, const void *two)
 }
 
 
-/* All claims in order of their numbers, each once; CHAT_ERROR: no memory. */
-static chat_rc_e
-chat_batch_read_claims(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
-                       chat_batch_t *batch)
-{
-    size_t         i, size = 0, claims = 0, kept = 0;
-    chat_attempt_t attempt, *claim, *list = NULL;
-
-    for (i = 0; i < n; i++) {
-        if (!chat_batch_read_claim(&facts[i], &attempt)) {
-            continue;
-        }
-
-        claim = chat_arena_push(arena, &list, &claims, &size, sizeof(*claim));
-        if (claim == NULL) {
-            return CHAT_ERROR;
-        }
-
-        *claim = attempt;
-    }
-
-    if (claims > 1) {
-        qsort(list, claims, sizeof(*list), chat_batch_attempt_compare);
-    }
-
-    for (i = 0; i < claims; i++) {
-        if (kept == 0 || list[i].k != list[kept - 1].k) {
-            list[kept++] = list[i];
-        }
-    }
-
-    batch->attempts = list;
-    batch->nattempts = kept;
-    return CHAT_OK;
-}
-
-
 /* What a fact <event>/<k>/<worker>/<request> says of the attempt. */
 static void
-chat_batch_read_attempt_event(const chat_fact_t *fact, chat_attempt_t *list,
-                              size_t count)
+chat_batch_read_attempt_event(const chat_fact_t *fact, chat_batch_t *batch)
 {
     uint64_t       number;
     chat_str_t     claimant = fact->field, event, k;
@@ -377,8 +347,8 @@ chat_batch_read_attempt_event(const chat_fact_t *fact, chat_attempt_t *list,
         return;
     }
 
-    attempt = bsearch(&wanted, list, count, sizeof(*list),
-                      chat_batch_attempt_compare);
+    attempt = bsearch(&wanted, batch->attempts, batch->nattempts,
+                      sizeof(*attempt), chat_batch_attempt_compare);
 
     if (attempt == NULL || attempt->worker.len == 0
         || !chat_str_eq(chat_str_cut(&claimant, '/'), attempt->worker)
@@ -405,33 +375,39 @@ chat_batch_read_attempt_event(const chat_fact_t *fact, chat_attempt_t *list,
 }
 
 
-/* Reads the attempts of the batch. CHAT_ERROR without memory. */
-static chat_rc_e
+/* Puts the claims in order, each once, and reads what became of them. */
+static void
 chat_batch_read_attempts(const chat_fact_t *facts, size_t n,
-                         chat_arena_t *arena, chat_batch_t *batch)
+                         chat_batch_t *batch)
 {
-    size_t                i;
-    const chat_attempt_t *attempt;
+    size_t          i, kept = 0;
+    chat_attempt_t *list = batch->attempts;
 
-    if (chat_batch_read_claims(facts, n, arena, batch) != CHAT_OK) {
-        return CHAT_ERROR;
+    if (batch->nattempts == 0) {
+        return;
     }
 
-    for (i = 0; batch->nattempts != 0 && i < n; i++) {
-        chat_batch_read_attempt_event(&facts[i], batch->attempts,
-                                      batch->nattempts);
-    }
+    qsort(list, batch->nattempts, sizeof(*list), chat_batch_attempt_compare);
 
     for (i = 0; i < batch->nattempts; i++) {
-        attempt = &batch->attempts[i];
-        batch->last = *attempt;
-
-        if (attempt->answer >= 200 && attempt->answer < 300) {
-            batch->answered = *attempt;
+        if (kept == 0 || list[i].k != list[kept - 1].k) {
+            list[kept++] = list[i];
         }
     }
 
-    return CHAT_OK;
+    batch->nattempts = kept;
+
+    for (i = 0; i < n; i++) {
+        chat_batch_read_attempt_event(&facts[i], batch);
+    }
+
+    for (i = 0; i < kept; i++) {
+        if (list[i].answer >= 200 && list[i].answer < 300) {
+            batch->answered = list[i];
+        }
+    }
+
+    batch->last = list[kept - 1];
 }
 
 
@@ -486,11 +462,11 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
         }
     }
 
-    if (reader.failed
-        || chat_batch_read_attempts(facts, n, arena, batch) != CHAT_OK)
-    {
+    if (reader.failed) {
         return CHAT_ERROR;
     }
+
+    chat_batch_read_attempts(facts, n, batch);
 
     if (batch->nmembers > 1) {
         qsort(batch->members, batch->nmembers, sizeof(*batch->members),
@@ -585,34 +561,26 @@ chat_carried_text(chat_carried_t *list, size_t n, chat_arena_t *arena)
 }
 
 
+static int
+chat_carried_compare_ids(const void *one, const void *two)
+{
+    return memcmp(one, two, 2 * CHAT_CARRIED_ID);
+}
+
+
 int
 chat_carried_has(chat_str_t results, chat_str_t id)
 {
-    int           order;
     char          hex[2 * CHAT_CARRIED_ID + 1];
-    size_t        from = 0, to = results.len / CHAT_CARRIED_TEXT, middle;
     chat_digest_t of;
 
     chat_digest(id, &of);
-    chat_hex(of.bytes, CHAT_CARRIED_ID, hex);
+    chat_digest_hex(&of, CHAT_CARRIED_ID, hex);
 
-    while (from < to) {
-        middle = from + (to - from) / 2;
-        order = memcmp(results.data + middle * CHAT_CARRIED_TEXT, hex,
-                       2 * CHAT_CARRIED_ID);
-
-        if (order == 0) {
-            return 1;
-        }
-
-        if (order < 0) {
-            from = middle + 1;
-        } else {
-            to = middle;
-        }
-    }
-
-    return 0;
+    return results.len != 0
+           && bsearch(hex, results.data, results.len / CHAT_CARRIED_TEXT,
+                      CHAT_CARRIED_TEXT, chat_carried_compare_ids)
+                  != NULL;
 }
 
 

@@ -129,9 +129,9 @@ chat_dated_compare(const void *one, const void *two)
 }
 
 
-/* 1 and *out if the entry is a stream or a hold of this kind. */
+/* 1 and *out if the entry, a stream or a hold, can be read. */
 static int
-chat_listed_read(const chat_dated_t *entry, unsigned kind, chat_listed_t *out)
+chat_listed_read(const chat_dated_t *entry, chat_listed_t *out)
 {
     char       id[CHAT_LISTED_ID + 1];
     chat_str_t value = entry->fact->value;
@@ -142,9 +142,7 @@ chat_listed_read(const chat_dated_t *entry, unsigned kind, chat_listed_t *out)
     out->worker = chat_str_cut(&value, ' ');
     out->dialect = chat_str_cut(&value, ' ');
 
-    if (entry->kind != kind
-        || !chat_hex_read(value, out->name.bytes, CHAT_DIGEST_SIZE))
-    {
+    if (!chat_hex_read(value, out->name.bytes, CHAT_DIGEST_SIZE)) {
         return 0;
     }
 
@@ -182,29 +180,25 @@ chat_listed_state(const chat_fact_t *facts, size_t n, chat_listed_t *out)
  * is older than *bound (NULL: any), which it replaces. 0: there is none.
  */
 static int
-chat_listed_next(const chat_fact_t *facts, size_t n, unsigned kind,
-                 chat_str_t id, chat_dated_t *bound, chat_listed_t *out)
+chat_dated_next(const chat_fact_t *facts, size_t n, unsigned kind,
+                chat_str_t id, chat_dated_t *bound)
 {
-    int           found = 0;
-    size_t        i;
-    chat_dated_t  entry, newest = { 0 };
-    chat_listed_t listed;
+    size_t       i;
+    chat_dated_t entry, newest = { 0 };
 
     for (i = 0; i < n; i++) {
-        if (chat_dated_read(&facts[i], &entry)
+        if (chat_dated_read(&facts[i], &entry) && entry.kind == kind
             && (id.len == 0 || chat_str_eq(id, entry.id))
             && (bound->fact == NULL || chat_dated_compare(bound, &entry) < 0)
-            && (!found || chat_dated_compare(&entry, &newest) < 0)
-            && chat_listed_read(&entry, kind, &listed))
+            && (newest.fact == NULL
+                || chat_dated_compare(&entry, &newest) < 0))
         {
-            found = 1;
             newest = entry;
-            *out = listed;
         }
     }
 
     *bound = newest;
-    return found;
+    return newest.fact != NULL;
 }
 
 
@@ -217,9 +211,12 @@ chat_listed_running(const chat_fact_t *facts, size_t n,
     size_t       i;
     chat_dated_t bound = { 0 };
 
-    for (i = 0; i < CHAT_LISTED_LOOK; i++) {
-        if (!chat_listed_next(facts, n, kind, id, &bound, out)) {
-            break;
+    for (i = 0;
+         i < CHAT_LISTED_LOOK && chat_dated_next(facts, n, kind, id, &bound);
+         i++)
+    {
+        if (!chat_listed_read(&bound, out)) {
+            continue;
         }
 
         chat_listed_state(facts, n, out);
@@ -249,25 +246,18 @@ chat_rc_e
 chat_batch_newest(const chat_fact_t *facts, size_t n,
                   chat_indexed_batch_t *newest)
 {
-    size_t        i;
-    chat_str_t    value = { NULL, 0 };
-    chat_dated_t  entry, best = { 0 };
-    chat_digest_t name;
+    size_t       i = 0;
+    chat_str_t   value, any = { NULL, 0 };
+    chat_dated_t best = { 0 };
 
-    for (i = 0; i < n; i++) {
-        if (chat_dated_read(&facts[i], &entry)
-            && entry.kind == CHAT_LISTED_BATCH
-            && (best.fact == NULL || chat_dated_compare(&entry, &best) < 0)
-            && chat_hex_read(entry.id, name.bytes, CHAT_DIGEST_SIZE))
+    do {
+        if (i++ == CHAT_LISTED_LOOK
+            || !chat_dated_next(facts, n, CHAT_LISTED_BATCH, any, &best))
         {
-            best = entry;
-            newest->names[0] = name;
+            return CHAT_DECLINED;
         }
-    }
-
-    if (best.fact == NULL) {
-        return CHAT_DECLINED;
-    }
+    } while (
+        !chat_hex_read(best.id, newest->names[0].bytes, CHAT_DIGEST_SIZE));
 
     value = best.fact->value;
     newest->ms = best.ms;

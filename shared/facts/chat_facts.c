@@ -291,15 +291,12 @@ chat_facts_approval(chat_facts_t *facts, chat_str_t id,
 void
 chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt)
 {
-    char transcript[33];
-
-    chat_hex(attempt->transcript, 16, transcript);
-    chat_facts_put(
-        facts, "claim/%u", "%v %v %x %x %d%s%s%s%v", attempt->k,
-        attempt->worker, attempt->request, attempt->signature,
-        attempt->retry_key, attempt->ms, attempt->described ? " " : "",
-        attempt->described ? transcript : "", attempt->described ? " " : "",
-        attempt->described ? attempt->results : chat_str(NULL, 0));
+    chat_facts_put(facts, "claim/%u",
+                   attempt->described ? "%v %v %x %x %d %x %v"
+                                      : "%v %v %x %x %d",
+                   attempt->k, attempt->worker, attempt->request,
+                   attempt->signature, attempt->retry_key, attempt->ms,
+                   attempt->transcript, attempt->results);
 }
 
 

@@ -11,6 +11,8 @@
 #include "bytes/chat_table.h"
 #include "sse/chat_position.h"
 
+#include <strings.h>
+
 #define CHAT_RECORDING_FIRST 200 /* the statuses of a head */
 #define CHAT_RECORDING_LAST 599
 
@@ -125,15 +127,10 @@ chat_recording_feeds(const chat_fact_t *facts, size_t                   n,
 static int
 chat_recording_named(chat_str_t name, const char *prefix, int any)
 {
-    size_t i;
+    size_t len = strlen(prefix);
 
-    for (i = 0; prefix[i] != '\0'; i++) {
-        if (i == name.len || (name.data[i] | 0x20) != (prefix[i] | 0x20)) {
-            return 0;
-        }
-    }
-
-    return any || i == name.len;
+    return (any ? name.len >= len : name.len == len)
+           && strncasecmp((const char *) name.data, prefix, len) == 0;
 }
 
 
@@ -176,28 +173,22 @@ chat_recording_head_write(const chat_recording_head_t *head, chat_buf_t *out)
 static int
 chat_recording_is_header(chat_str_t line)
 {
-    size_t i, colon;
+    size_t i = 0;
 
-    for (colon = 0; colon < line.len; colon++) {
-        unsigned char c = line.data[colon];
+    static const char token[] = "!#$%&'*+-.^_`|~0123456789"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "abcdefghijklmnopqrstuvwxyz";
 
-        if (c == ':') {
-            break;
-        }
-
-        if (!((c >= '0' && c <= '9')
-              || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z')
-              || (c != 0 && strchr("!#$%&'*+-.^_`|~", c) != NULL)))
-        {
-            return 0;
-        }
+    while (i < line.len
+           && memchr(token, line.data[i], sizeof(token) - 1) != NULL) {
+        i++;
     }
 
-    if (colon == 0 || line.len - colon < 2 || line.data[colon + 1] != ' ') {
+    if (i == 0 || line.len - i < 2 || memcmp(line.data + i, ": ", 2) != 0) {
         return 0;
     }
 
-    for (i = colon + 2; i < line.len; i++) {
+    for (i += 2; i < line.len; i++) {
         if ((line.data[i] < 0x20 && line.data[i] != '\t')
             || line.data[i] == 0x7f) {
             return 0;
