@@ -49,15 +49,6 @@ chat_interruption_text(const chat_interruption_t *in,
 }
 
 
-/* 1 if the data is {}: some servers send it to keep a connection. */
-static int
-is_empty(const chat_json_doc_t *doc)
-{
-    return doc != NULL && doc->root->type == CHAT_JSON_OBJECT
-           && doc->root->child == NULL;
-}
-
-
 void *
 chat_dialect_open(const chat_dialect_t *dialect, chat_arena_t *arena,
                   const chat_request_t *rq)
@@ -85,7 +76,10 @@ chat_dialect_frame(const chat_dialect_t *dialect, chat_reader_t *reader,
     reader->events = events;
     reader->number_node = NULL;
     reader->changed = 0;
-    reader->idle = is_empty(doc);
+
+    /* some servers send {} to keep a connection */
+    reader->idle = doc != NULL && doc->root->type == CHAT_JSON_OBJECT
+                   && doc->root->child == NULL;
 
     if (!frame->has_data || frame->data.len == 0
         || (!reader->begun && reader->idle))

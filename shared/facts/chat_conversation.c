@@ -80,16 +80,12 @@ void
 chat_facts_batch(chat_facts_t *facts, uint64_t ms,
                  const chat_indexed_batch_t *recorded)
 {
-    int  two = recorded->nnames > 1;
-    char name[CHAT_LISTED_NAME + 1], other[CHAT_LISTED_NAME + 1] = "";
+    const unsigned char *name = recorded->names[0].bytes;
+    const unsigned char *other = recorded->names[1].bytes;
 
-    chat_digest_hex(&recorded->names[0], CHAT_DIGEST_SIZE, name);
-    if (two) {
-        chat_digest_hex(&recorded->names[1], CHAT_DIGEST_SIZE, other);
-    }
-
-    chat_facts_put(facts, "batch/%d-%s", "%v%s%s", ms, name, recorded->dialect,
-                   two ? " " : "", other);
+    chat_facts_put(facts, "batch/%d-%x%x",
+                   recorded->nnames > 1 ? "%v %x%x" : "%v", ms, name,
+                   name + 16, recorded->dialect, other, other + 16);
 }
 
 
@@ -156,20 +152,23 @@ static void
 chat_listed_state(const chat_fact_t *facts, size_t n, chat_listed_t *out)
 {
     size_t     i;
-    chat_str_t id;
+    chat_str_t id, fact;
 
     for (i = 0; i < n; i++) {
-        if (chat_str_after(facts[i].field, "over/", &id)
-            && chat_str_eq(id, out->id)) {
+        id = facts[i].field;
+        fact = chat_str_cut(&id, '/');
+
+        if (!chat_str_eq(id, out->id)) {
+            continue;
+        }
+
+        out->stopped |= chat_str_is(fact, "stop");
+
+        if (chat_str_is(fact, "over")) {
             out->empty =
                 chat_str_is(facts[i].value, chat_end_name(CHAT_END_NONE));
             out->end =
                 out->empty ? CHAT_END_ABORTED : chat_end_find(facts[i].value);
-
-        } else if (chat_str_after(facts[i].field, "stop/", &id)
-                   && chat_str_eq(id, out->id))
-        {
-            out->stopped = 1;
         }
     }
 }

@@ -38,21 +38,6 @@ chat_facts_before(chat_facts_t *facts, chat_str_t events)
 }
 
 
-static chat_recording_mode_e
-chat_recording_mode(chat_str_t value)
-{
-    int mode;
-
-    for (mode = CHAT_RECORDING_WANTED; mode <= CHAT_RECORDING_NONE; mode++) {
-        if (chat_str_is(value, chat_recording_modes[mode])) {
-            return (chat_recording_mode_e) mode;
-        }
-    }
-
-    return CHAT_RECORDING_UNKNOWN;
-}
-
-
 /* The worker in <worker>/<serial>; 0: it is none. */
 static int
 chat_recording_worker(chat_str_t feed, chat_str_t *worker)
@@ -77,7 +62,13 @@ chat_recording_read(const chat_fact_t *facts, size_t n, chat_recording_t *out)
         fact = facts[i];
 
         if (chat_str_is(fact.field, "record")) {
-            out->mode = chat_recording_mode(fact.value);
+            out->mode = CHAT_RECORDING_NONE;
+            while (
+                out->mode != CHAT_RECORDING_UNKNOWN
+                && !chat_str_is(fact.value, chat_recording_modes[out->mode]))
+            {
+                out->mode--;
+            }
 
         } else if (chat_str_is(fact.field, CHAT_RECORDING_HEAD)) {
             out->head = fact.value;

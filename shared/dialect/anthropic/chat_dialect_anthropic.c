@@ -257,8 +257,8 @@ typedef struct {
 } reader_t;
 
 
-/* A block begins. 0: it is no call, or past a bound. */
-static int
+/* A block begins. NULL: it is no call, or past a bound. */
+static live_t *
 open_block(reader_t *r, uint32_t place)
 {
     chat_kind_e        kind;
@@ -268,14 +268,14 @@ open_block(reader_t *r, uint32_t place)
 
     content = chat_reader_get(&r->reader, "content_block");
     if (!is_call(doc, content, &kind)) {
-        return 0;
+        return NULL;
     }
 
     own = chat_calls_open_at(&r->reader.calls, place,
                              chat_json_text(doc, content, "id"),
                              chat_json_text(doc, content, "name"));
     if (own == NULL) {
-        return 0;
+        return NULL;
     }
 
     input = chat_json_get(doc, content, "input");
@@ -284,8 +284,9 @@ open_block(reader_t *r, uint32_t place)
     own->input = chat_json_count(input)
                      ? chat_reader_keep(&r->reader, chat_json_raw(doc, input))
                      : chat_cstr("{}");
+    chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, &own->call);
 
-    return 1;
+    return own;
 }
 
 
@@ -310,11 +311,9 @@ read_block(reader_t *r, chat_str_t type)
     runs = own && !own->call.ready && own->message == r->messages;
     delta = chat_reader_get(reader, "delta");
 
-    if (chat_str_is(type, "content_block_start")) {
-        if (!runs && open_block(r, place)) {
-            own = chat_calls_at(&reader->calls, place);
-            chat_reader_call(reader, CHAT_EVENT_CALL_OPEN, &own->call);
-        }
+    if (!runs && chat_str_is(type, "content_block_start")) {
+        (void) open_block(r, place);
+        own = chat_calls_at(&reader->calls, place);
 
     } else if (runs && chat_str_is(type, "content_block_stop")) {
         event = chat_reader_call(reader, CHAT_EVENT_CALL_READY, &own->call);

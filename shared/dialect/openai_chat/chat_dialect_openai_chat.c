@@ -187,19 +187,18 @@ read_request(chat_transcript_t *t)
 
 /* A choice of the stream. */
 typedef struct {
-    enum {
-        CHAT_CHOICE_UNSEEN, /* awaits its first chunk, then OPEN */
-        CHAT_CHOICE_OPEN,   /* awaits its finish_reason, then DONE */
-        CHAT_CHOICE_DONE    /* nothing more is awaited */
-    } state;
-    chat_stream_call_t *newest; /* the call that opened last */
-    uint32_t            next;   /* index behind all calls */
+    unsigned            seen : 1; /* it has begun */
+    unsigned            done : 1; /* it has its finish_reason */
+    chat_stream_call_t *newest;   /* the call that opened last */
+    uint32_t            next;     /* index behind all calls */
 } choice_t;
 
 typedef struct {
     chat_reader_t reader;
     choice_t      choices[CHAT_COMPLETIONS_CHOICES];
+    uint32_t      running;  /* choices that have no finish_reason yet */
     unsigned      open : 1; /* TURN_OPEN was given */
+    unsigned      any : 1;  /* a choice was seen */
     unsigned      cut : 1;  /* by a limit or a filter */
 } reader_t;
 
@@ -404,11 +403,12 @@ read_finish(reader_t *r, uint32_t choice, const chat_json_t *reason)
 
     r->reader.events->keeps |= reason && reason->type != CHAT_JSON_NULL;
 
-    if (text.len == 0 || r->choices[choice].state == CHAT_CHOICE_DONE) {
+    if (text.len == 0 || r->choices[choice].done) {
         return;
     }
 
-    r->choices[choice].state = CHAT_CHOICE_DONE;
+    r->choices[choice].done = 1;
+    r->running--;
 
     if (chat_str_is(text, "length") || chat_str_is(text, "content_filter")) {
         r->cut = 1;
@@ -420,32 +420,6 @@ read_finish(reader_t *r, uint32_t choice, const chat_json_t *reason)
             end_call(r, call);
         }
     }
-}
-
-
-/* Once no choice is awaited any more: the seal, and the end. */
-static void
-seal(reader_t *r)
-{
-    size_t i, done = 0;
-
-    for (i = 0; i < CHAT_COMPLETIONS_CHOICES; i++) {
-        if (r->choices[i].state == CHAT_CHOICE_OPEN) {
-            return;
-        }
-
-        done += r->choices[i].state == CHAT_CHOICE_DONE;
-    }
-
-    if (done == 0 || r->reader.ended) {
-        return;
-    }
-
-    if (!r->cut) {
-        chat_events_add(r->reader.events, CHAT_EVENT_STEP_SEAL);
-    }
-
-    chat_reader_end(&r->reader, CHAT_END_FINISHED);
 }
 
 
@@ -471,8 +445,10 @@ read_chunk(reader_t *r, const chat_json_t *choices)
             continue;
         }
 
-        if (r->choices[index].state == CHAT_CHOICE_UNSEEN) {
-            r->choices[index].state = CHAT_CHOICE_OPEN;
+        if (!r->choices[index].seen) {
+            r->choices[index].seen = 1;
+            r->running++;
+            r->any = 1;
         }
 
         read_delta(r, (uint32_t) index, chat_json_get(doc, node, "delta"));
@@ -483,7 +459,13 @@ read_chunk(reader_t *r, const chat_json_t *choices)
     node = chat_reader_get(&r->reader, "usage");
     events->keeps |= node && node->type != CHAT_JSON_NULL;
 
-    seal(r);
+    /* no choice is awaited any more */
+    if (r->any && r->running == 0 && !r->reader.ended) {
+        if (!r->cut) {
+            chat_events_add(events, CHAT_EVENT_STEP_SEAL);
+        }
+        chat_reader_end(&r->reader, CHAT_END_FINISHED);
+    }
 }
 
 

@@ -313,21 +313,20 @@ hash_answer(chat_json_doc_t *doc, const chat_json_t *item, chat_digest_t *out)
 {
     size_t                       i;
     chat_rc_e                    rc = CHAT_OK;
-    chat_str_t                   id, parts[2] = { 0 };
+    chat_str_t                   id;
     chat_digest_t                digests[2] = { 0 };
     const chat_json_t           *says;
     const chat_responses_type_t *type = find_answer(doc, item, &id);
 
     for (i = 0; i < 2 && rc == CHAT_OK; i++) {
-        parts[i] = chat_str(digests[i].bytes, CHAT_DIGEST_SIZE);
-
         says = type->says[i] ? chat_json_get(doc, item, type->says[i]) : NULL;
         if (says != NULL) {
             rc = chat_json_digest(doc, says, &digests[i]);
         }
     }
 
-    chat_digest_parts(parts, 2, out);
+    chat_digest_of(out, chat_digest_str(&digests[0]),
+                   chat_digest_str(&digests[1]));
     return rc;
 }
 
