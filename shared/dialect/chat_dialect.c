@@ -10,6 +10,8 @@
 
 #include <stdio.h>
 
+#define CHAT_SIGNATURE 32 /* members that a signature may have */
+
 /* Those of apps are first: these give routes any name, even a provider's. */
 const chat_dialect_t *const chat_dialects[] = {
     &chat_dialect_ai_sdk,
@@ -188,30 +190,20 @@ chat_uri_path(chat_str_t uri)
  */
 static chat_rc_e
 sign(const chat_dialect_t *dialect, chat_str_t method, chat_str_t path,
-     chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
+     chat_json_doc_t *doc, chat_request_t *rq)
 {
     int                fresh = rq->class == CHAT_CLASS_FRESH;
     size_t             n = 0;
-    chat_str_t        *parts;
+    chat_str_t         parts[3 + 2 * CHAT_SIGNATURE];
     chat_json_t       *node;
-    chat_digest_t     *digests;
+    chat_digest_t      digests[CHAT_SIGNATURE];
     const char *const *keys = dialect->signature;
-
-    while (keys != NULL && keys[n] != NULL) {
-        n++;
-    }
-
-    parts = chat_arena_alloc(arena, (3 + 2 * n) * sizeof(chat_str_t));
-    digests = chat_arena_alloc(arena, n * sizeof(chat_digest_t));
-    if (parts == NULL || digests == NULL) {
-        return CHAT_ERROR;
-    }
 
     parts[0] = method;
     parts[1] = path;
     parts[2] = chat_cstr(rq->stream ? "stream" : "");
 
-    for (n = 0; keys != NULL && *keys != NULL; keys++) {
+    for (/* void */; *keys != NULL && n < CHAT_SIGNATURE; keys++) {
         node = chat_json_get(doc, doc->root, *keys);
         if (node == NULL || fresh) {
             continue;
@@ -268,7 +260,7 @@ read_request(const chat_dialect_t *dialect, chat_str_t method, chat_str_t uri,
     rc = chat_dialect_read(dialect, doc, arena, rq);
 
     if (rc == CHAT_OK) {
-        rc = sign(dialect, method, path, doc, arena, rq);
+        rc = sign(dialect, method, path, doc, rq);
     }
 
     return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;
@@ -282,28 +274,19 @@ chat_dialect_request(const chat_dialect_t *dialect, chat_str_t method,
 {
     const chat_dialect_t *const *each;
 
-    if (dialect != NULL) {
-        *rc = read_request(dialect, method, uri, doc, arena, rq);
-        return *rc == CHAT_OK ? dialect : NULL;
-    }
-
     *rc = CHAT_DECLINED;
 
-    for (each = chat_dialects; *each != NULL; each++) {
-        if ((*each)->paths != NULL
-            && !chat_path_ends((*each)->paths, chat_uri_path(uri)))
+    for (each = chat_dialects; *each && *rc == CHAT_DECLINED; each++) {
+        if (dialect != NULL
+                ? *each == dialect
+                : (*each)->paths == NULL
+                      || chat_path_ends((*each)->paths, chat_uri_path(uri)))
         {
-            continue;
-        }
-
-        *rc = read_request(*each, method, uri, doc, arena, rq);
-
-        if (*rc != CHAT_DECLINED) {
-            return *rc == CHAT_OK ? *each : NULL;
+            *rc = read_request(*each, method, uri, doc, arena, rq);
         }
     }
 
-    return NULL;
+    return *rc == CHAT_OK ? each[-1] : NULL;
 }
 
 

@@ -73,7 +73,7 @@ typedef struct {
     const char *const *paths;     /* ends of URI paths, for chat auto */
     const char *const *not_paths; /* of endpoints that share the shape */
     const char *const *signature; /* members of a body that choose the
-                                     answer */
+                                     answer: 32 at most; never NULL */
 
     /* How its bodies have messages, calls and results. */
     const chat_transcript_form_t *form;

@@ -347,13 +347,12 @@ chat_listed_surplus(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
     }
 
     for (i = 0; i < n; i++) {
-        if (chat_str_after(facts[i].field, "over/", &id)
-            || chat_str_after(facts[i].field, "stop/", &id))
-        {
-            end = chat_table_find(&ended, id);
-            if (end != NULL && end->number != 0) {
-                (*fields)[count++] = facts[i].field;
-            }
+        end = chat_str_after(facts[i].field, "over/", &id)
+                      || chat_str_after(facts[i].field, "stop/", &id)
+                  ? chat_table_find(&ended, id)
+                  : NULL;
+        if (end != NULL && end->number != 0) {
+            (*fields)[count++] = facts[i].field;
         }
     }
 

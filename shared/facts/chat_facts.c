@@ -303,27 +303,26 @@ chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt)
 void
 chat_facts_attempt(chat_facts_t *facts, const chat_attempt_t *attempt)
 {
-    char        answer[16], after[16];
-    size_t      i;
-    const char *end = chat_end_name(attempt->end);
+    size_t i;
 
     const struct {
-        int         said;
         const char *event;
-        const char *value;
-    } events[] = { { attempt->answer != 0, "answer", answer },
-                   { attempt->after != 0, "after", after },
-                   { attempt->end != CHAT_END_NONE, "end", end },
-                   { attempt->is_void, "void", "1" } };
+        unsigned    value;
+    } numbers[] = { { "answer", attempt->answer },
+                    { "after", attempt->after },
+                    { "void", attempt->is_void != 0 } };
 
-    (void) snprintf(answer, sizeof(answer), "%u", (unsigned) attempt->answer);
-    (void) snprintf(after, sizeof(after), "%u", (unsigned) attempt->after);
-
-    for (i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
-        if (events[i].said) {
-            chat_facts_put(facts, "%s/%u/%v/%v", "%s", events[i].event,
+    for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        if (numbers[i].value != 0) {
+            chat_facts_put(facts, "%s/%u/%v/%v", "%u", numbers[i].event,
                            attempt->k, attempt->worker, attempt->request,
-                           events[i].value);
+                           numbers[i].value);
         }
+    }
+
+    if (attempt->end != CHAT_END_NONE) {
+        chat_facts_put(facts, "end/%u/%v/%v", "%s", attempt->k,
+                       attempt->worker, attempt->request,
+                       chat_end_name(attempt->end));
     }
 }
