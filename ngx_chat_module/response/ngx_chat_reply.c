@@ -509,7 +509,7 @@ ngx_chat_reply_broken(ngx_chat_ctx_t *ctx, const char *reason)
 {
     char                text[CHAT_INTERRUPTION_TEXT];
     chat_buf_t          out = { 0 };
-    chat_interruption_t in = { reason, 0, NULL, 0 };
+    chat_interruption_t in = { reason, 0 };
     chat_reason_e why = chat_metrics_break(reason) == CHAT_BREAK_PRODUCER_LOST
                             ? CHAT_REASON_CONFLICT_PRODUCER_LOST
                             : CHAT_REASON_CONFLICT_INTERRUPTED;

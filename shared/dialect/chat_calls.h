@@ -140,6 +140,25 @@ uint32_t chat_calls_below(const chat_calls_t *calls, uint32_t base,
                           uint32_t place);
 
 
+/*
+ * The first opening from this one on that was forwarded, but of which the
+ * call has neither become ready nor got a result; NULL: there is none.
+ */
+static inline const chat_opening_t *
+chat_calls_half_open(const chat_opening_t *opening)
+{
+    while (opening != NULL
+           && (opening->ready || opening->known == NULL
+               || opening->verdict != CHAT_REPLAY_FORWARD
+               || chat_outcome_is_final(opening->known->in_stream)))
+    {
+        opening = opening->later;
+    }
+
+    return opening;
+}
+
+
 /* 1 if calls were opened and all that has left was dropped. */
 static inline int
 chat_calls_all_dropped(const chat_calls_t *calls)

@@ -22,10 +22,8 @@
 
 /* A stream that broke off, for interrupted(). */
 typedef struct {
-    const char       *reason; /* eof, reset, timeout, ... */
-    int               resumable;
-    const chat_str_t *half_open; /* ids of calls that were never ready */
-    size_t            nhalf_open;
+    const char *reason; /* eof, reset, timeout, ... */
+    int         resumable;
 } chat_interruption_t;
 
 #define CHAT_INTERRUPTION_TEXT 128 /* bytes, with a NUL */

@@ -480,25 +480,3 @@ chat_replay_decide(chat_replay_t *replay, chat_replay_verdict_e verdict)
         }
     }
 }
-
-
-size_t
-chat_replay_half_open(const chat_replay_t *replay, chat_str_t *ids,
-                      size_t room)
-{
-    size_t                n = 0;
-    const chat_opening_t *opening;
-
-    for (opening = replay->calls->first; opening != NULL && n < room;
-         opening = opening->later)
-    {
-        if (!opening->ready && opening->known != NULL
-            && opening->verdict == CHAT_REPLAY_FORWARD
-            && !is_settled(opening->known->in_stream))
-        {
-            ids[n++] = opening->known->id;
-        }
-    }
-
-    return n;
-}

@@ -47,11 +47,4 @@ void chat_replay_judge(chat_replay_t *replay, chat_event_t *event);
  */
 void chat_replay_decide(chat_replay_t *replay, chat_replay_verdict_e verdict);
 
-/*
- * The ids of the calls that were forwarded but never became ready, in order
- * of their opening: at most room of them into ids. Returns how many.
- */
-size_t chat_replay_half_open(const chat_replay_t *replay, chat_str_t *ids,
-                             size_t room);
-
 #endif /* CHAT_REPLAY_H */

@@ -737,21 +737,8 @@ chat_stream_push(chat_stream_t *stream, chat_str_t input,
 static void
 tell_interruption(chat_stream_t *stream)
 {
-    size_t              room = stream->replay.count.opened;
-    chat_str_t         *ids;
     chat_buf_t          words = { 0 };
-    chat_interruption_t in;
-
-    in.reason = stream->info.reason;
-    in.resumable = stream->conf.resumable;
-    in.half_open = NULL;
-    in.nhalf_open = 0;
-
-    ids = chat_arena_alloc(stream->frame, (room + 1) * sizeof(*ids));
-    if (ids != NULL) {
-        in.half_open = ids;
-        in.nhalf_open = chat_replay_half_open(&stream->replay, ids, room);
-    }
+    chat_interruption_t in = { stream->info.reason, stream->conf.resumable };
 
     /* Part of a frame is with the client: it must end before this begins. */
     if (stream->oversized) {

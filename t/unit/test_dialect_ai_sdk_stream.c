@@ -226,17 +226,29 @@ a_reader_out_of_memory_says_so(void **state)
 }
 
 
+/* The client has got the beginning of the call. */
+static void
+forward(chat_stream_call_t *call)
+{
+    chat_reader_t  *own = reader;
+    chat_opening_t *opening = chat_calls_opening(&own->calls, call);
+
+    assert_non_null(opening);
+    opening->known = call->known;
+}
+
+
 static void
 s71_interrupted_closes_what_is_half_open(void **state)
 {
-    chat_str_t          ids[] = { CHAT_STR("c\"1"), CHAT_STR("c2"),
-                                  CHAT_STR("never seen") };
-    chat_interruption_t in = { "eof", 0, ids, 3 };
+    chat_interruption_t in = { "eof", 0 };
 
     read_text("{\"type\":\"tool-input-start\",\"toolCallId\":\"c\\\"1\","
               "\"toolName\":\"t\"}");
+    forward(events.items[0].call);
     read_text("{\"type\":\"tool-input-start\",\"toolCallId\":\"c2\","
               "\"toolName\":\"dyn\",\"dynamic\":true}");
+    forward(events.items[0].call);
 
     chat_dialect_ai_sdk.interrupted(reader, &in, &out);
     assert_out(
@@ -252,7 +264,7 @@ s71_interrupted_closes_what_is_half_open(void **state)
         "before it was complete (stream_interrupted: eof).\"}\n\n");
 
     out.len = 0;
-    in = (chat_interruption_t){ "stall", 1, NULL, 0 };
+    in = (chat_interruption_t){ "stall", 1 };
     chat_dialect_ai_sdk.interrupted(NULL, &in, &out);
     assert_out(
         "data: {\"type\":\"data-chat-interrupted\",\"data\":{\"reason\":"

@@ -273,7 +273,7 @@ static void
 s71_interrupted_is_an_error_and_no_end(void **state)
 {
     chat_buf_t          out = { 0 };
-    chat_interruption_t in = { "reset", 0, NULL, 0 };
+    chat_interruption_t in = { "reset", 0 };
 
     chat_buf_puts(&out, CHUNK(TEXT, ""));
     chat_dialect_interrupted(DIALECT, NULL, &in, &out);

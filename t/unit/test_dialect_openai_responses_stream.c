@@ -303,7 +303,7 @@ static void
 interrupted(watch_t *run, const char *want)
 {
     chat_buf_t          out = { 0 };
-    chat_interruption_t in = { "eof", 0, NULL, 0 };
+    chat_interruption_t in = { "eof", 0 };
 
     chat_dialect_interrupted(dialect, run->state, &in, &out);
     chat_buf_add(&out, chat_str("", 1));

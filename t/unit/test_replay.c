@@ -380,6 +380,23 @@ call_named(uint32_t place, const char *id, const char *name)
 }
 
 
+/* The ids of half-open calls, at most 4; returns how many. */
+static size_t
+half_open(chat_str_t *ids)
+{
+    size_t                n = 0;
+    const chat_opening_t *opening = chat_calls_half_open(calls.first);
+
+    for (/* void */; opening != NULL && n < 4;
+         opening = chat_calls_half_open(opening->later))
+    {
+        ids[n++] = opening->known->id;
+    }
+
+    return n;
+}
+
+
 static void
 s126_a_running_call_opened_under_another_name_is_forwarded(void **state)
 {
@@ -395,10 +412,10 @@ s126_a_running_call_opened_under_another_name_is_forwarded(void **state)
     assert_int_equal(replay.count.replays, 2);
 
     /* The call opens once and ends once. */
-    assert_int_equal(chat_replay_half_open(&replay, ids, 4), 1);
+    assert_int_equal(half_open(ids), 1);
     assert_int_equal(call_args(0, "c1"), CHAT_REPLAY_FORWARD);
     assert_int_equal(call_ready(0, "c1", &same), CHAT_REPLAY_FORWARD);
-    assert_int_equal(chat_replay_half_open(&replay, ids, 4), 0);
+    assert_int_equal(half_open(ids), 0);
 
     /* In another slot, too. */
     begin(1, 0);
@@ -481,10 +498,9 @@ half_open_calls_in_order(void **state)
     (void) call_open(3, "d");
     (void) call_ready(2, "a", &same);
     chat_replay_decide(&replay, CHAT_REPLAY_DROP);
-    assert_int_equal(chat_replay_half_open(&replay, ids, 4), 2);
+    assert_int_equal(half_open(ids), 2);
     assert_true(chat_str_is(ids[0], "b"));
     assert_true(chat_str_is(ids[1], "d"));
-    assert_int_equal(chat_replay_half_open(&replay, ids, 1), 1);
 }
 
 

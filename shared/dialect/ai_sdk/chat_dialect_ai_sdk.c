@@ -645,15 +645,15 @@ static void
 interrupted(const chat_reader_t *reader, const chat_interruption_t *in,
             chat_buf_t *out)
 {
-    size_t                    i;
     const chat_ai_sdk_call_t *own;
+    const chat_opening_t     *opening =
+        chat_calls_half_open(reader ? reader->calls.first : NULL);
 
     /* a call without the end of its input would stay half open */
-    for (i = 0; i < in->nhalf_open; i++) {
-        own = chat_calls_find(&reader->calls, in->half_open[i]);
-        if (own == NULL) {
-            continue;
-        }
+    for (/* void */; opening != NULL;
+         opening = chat_calls_half_open(opening->later))
+    {
+        own = (const chat_ai_sdk_call_t *) opening->known->call;
 
         chat_buf_format(out,
                         "data: {\"type\":\"tool-input-error\","
