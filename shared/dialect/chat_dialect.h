@@ -133,12 +133,6 @@ typedef struct {
     chat_rc_e (*read)(void *reader, const chat_frame_t *frame);
 
     /*
-     * What the reader notes of a piece of a call's arguments, or of several
-     * that follow each other; read() does the same by itself. NULL: nothing.
-     */
-    void (*piece)(chat_stream_call_t *call, chat_str_t text);
-
-    /*
      * A refusal as SSE, or (in_band 0, only of a provider) as JSON. It is
      * called by chat_dialect_refuse() and chat_dialect_interrupted().
      */

@@ -294,10 +294,6 @@ say(const chat_forms_t *forms, const chat_form_t *form, chat_str_t text,
     event->name = form->call->name;
     event->kind = form->call->kind;
     event->text = text;
-
-    if (forms->dialect->piece != NULL) {
-        forms->dialect->piece(form->call, event->text);
-    }
 }
 
 

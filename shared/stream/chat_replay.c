@@ -195,21 +195,14 @@ note_forwarded(chat_replay_t *replay, chat_known_t *known,
 }
 
 
-static int
-is_settled(chat_outcome_e outcome)
-{
-    return outcome == CHAT_OUTCOME_OK || outcome == CHAT_OUTCOME_ERROR
-           || outcome == CHAT_OUTCOME_DENIED;
-}
-
-
 /* The client has a result of this call, or has approved or refused it. */
 static int
 is_answered(const chat_known_t *known)
 {
     return known->approval == CHAT_APPROVAL_GRANTED
            || known->approval == CHAT_APPROVAL_REFUSED
-           || is_settled(known->outcome) || is_settled(known->in_stream);
+           || chat_outcome_is_final(known->outcome)
+           || chat_outcome_is_final(known->in_stream);
 }
 
 
@@ -342,7 +335,7 @@ is_result_again(const chat_replay_t *replay, const chat_event_t *event)
         return 1;
     }
 
-    if (!is_settled(known->outcome)) {
+    if (!chat_outcome_is_final(known->outcome)) {
         return 0;
     }
 
@@ -373,7 +366,7 @@ on_result(chat_replay_t *replay, const chat_event_t *event)
     }
 
     known = chat_calls_known(replay->calls, event->id);
-    if (known != NULL && is_settled(event->outcome)) {
+    if (known != NULL && chat_outcome_is_final(event->outcome)) {
         known->in_stream = event->outcome;
     }
 
