@@ -114,8 +114,9 @@ struct ngx_chat_shm_batch_s {
     ngx_queue_t            own[NGX_CHAT_SHM_KINDS];  /* in its tenant's */
     ngx_chat_shm_tenant_t *tenant;
     time_t                 expires;
-    ngx_uint_t             count; /* of facts */
-    ngx_uint_t             paid;  /* 1: a payload is stored */
+    ngx_uint_t             count;       /* of facts */
+    unsigned               paid : 1;    /* a payload is stored */
+    unsigned               cleared : 1; /* the fact cleared is */
     ngx_chat_shm_fact_t   *first;
     ngx_chat_shm_fact_t  **end; /* of the list of facts */
     ngx_chat_shm_fact_t   *root;

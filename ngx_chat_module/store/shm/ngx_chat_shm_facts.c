@@ -717,6 +717,7 @@ ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
         batch->claim = it;
     }
 
+    batch->cleared |= chat_str_is(fact->field, "cleared") & 1;
     return 1;
 }
 
@@ -763,6 +764,7 @@ ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
     batch->root = NULL;
     batch->claim = NULL;
     batch->paid = 0;
+    batch->cleared = 0;
 }
 
 

@@ -243,8 +243,7 @@ shm_append(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     ngx_chat_shm_batch_t *batch = lock_batch(shm, key);
 
     /* without facts no request would find the log */
-    if (batch != NULL && batch->count != 0
-        && ngx_chat_shm_facts_get(shm, batch, chat_cstr("cleared")) == NULL
+    if (batch != NULL && batch->count != 0 && !batch->cleared
         && ngx_chat_shm_log_put(shm, batch, position, bytes, last, keep))
     {
         batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
