@@ -694,19 +694,6 @@ ngx_chat_metrics_clock(void)
 
 
 void
-ngx_chat_metrics_count(ngx_chat_worker_t *worker, chat_count_e what,
-                       uint64_t n)
-{
-}
-
-
-void
-ngx_chat_metrics_break(ngx_chat_worker_t *worker, const char *reason)
-{
-}
-
-
-void
 ngx_chat_metrics_request(ngx_chat_ctx_t *ctx)
 {
 }

@@ -335,7 +335,7 @@ redis_cancel(chat_store_op_t *op)
 
     for (posted = worker->base.answered; posted; posted = posted->next) {
         if (posted == op) {
-            ngx_chat_store_forget(&worker->base, op);
+            ngx_chat_store_forget(op);
             return;
         }
     }
@@ -570,7 +570,7 @@ sim_store_crash(sim_worker_t *worker)
     }
 
     while (worker->base.answered != NULL) {
-        ngx_chat_store_forget(&worker->base, worker->base.answered);
+        ngx_chat_store_forget(worker->base.answered);
     }
 }
 

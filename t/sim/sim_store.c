@@ -508,15 +508,6 @@ shm_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 }
 
 
-static void
-shm_cancel(chat_store_op_t *op)
-{
-    if (op->store != NULL) {
-        ngx_chat_store_forget((ngx_chat_store_base_t *) op->store, op);
-    }
-}
-
-
 void
 sim_rewind(size_t lost)
 {
@@ -567,7 +558,7 @@ sim_store_open(sim_worker_t *worker)
     store->join = shm_join;
     store->unwatch = shm_unwatch;
     store->payloads = shm_payloads;
-    store->cancel = shm_cancel;
+    store->cancel = ngx_chat_store_forget;
     ngx_queue_init(&worker->cmds);
 
     if (ngx_chat_store_base_init(&worker->base, (ngx_cycle_t *) ngx_cycle)

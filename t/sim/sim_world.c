@@ -11,6 +11,7 @@
 
 #include "sim.h"
 #include "facts/chat_conversation.h"
+#include "metrics/ngx_chat_metrics.h"
 #include "record/ngx_chat_follow.h"
 
 #define TRIES 3
@@ -38,6 +39,11 @@ sim_find_worker(chat_str_t name)
 }
 
 
+/* The counts of all workers: nothing reads them. */
+static ngx_chat_metrics_slot_t counts;
+static ngx_chat_metrics_t      metrics = { .slot = &counts };
+
+
 static void
 open_worker(unsigned slot)
 {
@@ -55,6 +61,7 @@ open_worker(unsigned slot)
     sim_store_open(worker);
 
     w->store = &worker->base.store;
+    w->metrics = &metrics;
     w->ttl = 3600;
     ngx_queue_init(&w->attempts);
     ngx_chat_hold_init(w, (ngx_cycle_t *) ngx_cycle);
