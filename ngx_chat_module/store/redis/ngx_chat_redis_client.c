@@ -274,7 +274,7 @@ enqueue(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd)
             && ngx_current_msec - client->logged_at > NGX_CHAT_REDIS_LOG_AGAIN)
         {
             client->logged_at = ngx_current_msec;
-            ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
+            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                           "chat: the store %V has been unavailable for too "
                           "long, its queue is full: facts are dropped",
                           client->name);
@@ -532,7 +532,7 @@ ngx_chat_redis_log_error(ngx_chat_redis_client_t *client,
         || ngx_current_msec - client->logged_at >= NGX_CHAT_REDIS_LOG_AGAIN)
     {
         client->logged_at = ngx_current_msec;
-        ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                       "chat: the store %V refused a command: %s", client->name,
                       text);
     }
@@ -583,7 +583,7 @@ set_up(ngx_chat_redis_client_t *client)
     ngx_uint_t level = client->said ? NGX_LOG_ERR : NGX_LOG_INFO;
 
     ngx_chat_event_cancel(&client->give_up);
-    ngx_log_error(level, client->conn.log, 0,
+    ngx_log_error(level, ngx_cycle->log, 0,
                   "chat: the store %V is %s after %M ms", client->name,
                   client->was_up ? "available again" : "connected",
                   ngx_current_msec - client->down_since);
@@ -613,7 +613,7 @@ schedule_retry(ngx_chat_redis_client_t *client, const char *why)
         max = client->has_served ? NGX_CHAT_REDIS_LOST_RETRY : max;
 
         if (ngx_current_msec - client->up_since >= NGX_CHAT_REDIS_STEADY) {
-            client->backoff = NGX_CHAT_REDIS_FIRST_RETRY;
+            client->conn.backoff = NGX_CHAT_REDIS_FIRST_RETRY;
             client->logged[0] = '\0';
         }
 
@@ -622,14 +622,13 @@ schedule_retry(ngx_chat_redis_client_t *client, const char *why)
 
     if (is_new(client, why)) {
         client->said = 1;
-        ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                       "chat: the store %V is unavailable: %s", client->name,
                       why);
     }
 
-    client->backoff = ngx_min(client->backoff, max);
-    ngx_chat_redis_backoff(&client->retry, &client->backoff,
-                           NGX_CHAT_REDIS_LAST_RETRY);
+    client->conn.backoff = ngx_min(client->conn.backoff, max);
+    ngx_chat_redis_conn_retry(&client->conn, NGX_CHAT_REDIS_LAST_RETRY);
 }
 
 
@@ -637,7 +636,6 @@ void
 ngx_chat_redis_client_disconnect(ngx_chat_redis_client_t *client,
                                  const char              *why)
 {
-    ngx_chat_redis_conn_close(&client->conn);
     schedule_retry(client, why);
     unsend(client);
 }
@@ -648,7 +646,6 @@ ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
                            const ngx_chat_redis_host_t *host)
 {
     ngx_chat_redis_conn_close(&client->conn);
-    ngx_chat_event_cancel(&client->retry);
 
     if (client->state == CHAT_STORE_UP) {
         set_reconnecting(client);
@@ -666,14 +663,14 @@ ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
 
 
 static void
-on_retry(ngx_event_t *ev)
+on_retry(ngx_chat_redis_conn_t *conn)
 {
-    ngx_chat_redis_client_t *client = ev->data;
+    ngx_chat_redis_client_t *client = conn->data;
 
     if (client->locate != NULL) {
         client->locate(client);
     } else {
-        ngx_chat_redis_conn_open(&client->conn);
+        ngx_chat_redis_conn_open(conn);
     }
 }
 
@@ -779,37 +776,27 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 
 void
 ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
-                           const ngx_chat_redis_conf_t *conf, ngx_log_t *log)
+                           const ngx_chat_redis_conf_t *conf)
 {
     client->conn.conf = conf;
-    client->conn.log = log;
     client->conn.data = client;
+    client->conn.backoff = NGX_CHAT_REDIS_FIRST_RETRY;
+    client->conn.retry = on_retry;
     client->conn.ready = on_ready;
     client->conn.reply = on_reply;
     client->conn.closed = on_closed;
-
-    if (client->locate != NULL) {
-        client->conn.host = NULL;
-    } else if (client->conn.host == NULL) {
-        client->conn.host = conf->hosts;
-    }
-
-    if (client->name == NULL) {
-        client->name = &conf->name;
-    }
 
     client->patience = ngx_max(client->patience, conf->timeout);
 
     ngx_queue_init(&client->cmds);
     ngx_queue_init(&client->resend);
-    ngx_chat_event_set(&client->deadline, on_deadline, client, log);
-    ngx_chat_event_set(&client->retry, on_retry, client, log);
-    ngx_chat_event_set(&client->give_up, on_give_up, client, log);
-    ngx_chat_event_set(&client->flush, ngx_chat_redis_flush, client, log);
+    ngx_chat_event_set(&client->deadline, on_deadline, client, ngx_cycle->log);
+    ngx_chat_event_set(&client->give_up, on_give_up, client, ngx_cycle->log);
+    ngx_chat_event_set(&client->flush, ngx_chat_redis_flush, client,
+                       ngx_cycle->log);
 
-    client->backoff = NGX_CHAT_REDIS_FIRST_RETRY;
     set_reconnecting(client);
-    on_retry(&client->retry);
+    on_retry(&client->conn);
 }
 
 
@@ -819,7 +806,6 @@ ngx_chat_redis_client_close(ngx_chat_redis_client_t *client)
     ngx_chat_redis_cmd_t *cmd;
 
     ngx_chat_event_cancel(&client->deadline);
-    ngx_chat_event_cancel(&client->retry);
     ngx_chat_event_cancel(&client->give_up);
     ngx_chat_event_cancel(&client->flush);
     ngx_chat_redis_conn_close(&client->conn);

@@ -66,10 +66,8 @@ struct ngx_chat_redis_client_s {
     size_t                resend_bytes;
 
     ngx_event_t deadline; /* the next one of a command */
-    ngx_event_t retry;    /* to connect again */
     ngx_event_t give_up;  /* RECONNECTING to UNAVAILABLE */
     ngx_event_t flush;
-    ngx_msec_t  backoff;
     ngx_msec_t  replied; /* when the last reply came */
     ngx_msec_t  down_since;
     ngx_msec_t  up_since;
@@ -108,12 +106,11 @@ struct ngx_chat_redis_client_s {
 };
 
 /*
- * Starts to connect, to conf's first host unless conn.host is set. The owner
- * has zeroed the client and set its part.
+ * Starts to connect, to conn.host unless there is a locate(). The owner has
+ * zeroed the client and set its part, conn.host and name.
  */
 void ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
-                                const ngx_chat_redis_conf_t *conf,
-                                ngx_log_t                   *log);
+                                const ngx_chat_redis_conf_t *conf);
 
 /*
  * Connects to the server at this host instead. If it is another host, the

@@ -73,6 +73,8 @@ new_node(ngx_chat_redis_cluster_t *cluster)
     node->cluster = cluster;
     node->n = cluster->count;
     node->client.data = cluster->data;
+    node->client.name = &cluster->conf->name;
+    node->client.conn.host = cluster->locate ? NULL : cluster->conf->hosts;
     node->client.locate = cluster->locate;
     node->client.setup = setup_node;
     node->client.changed = cluster->changed;
@@ -145,7 +147,7 @@ connect_node(ngx_chat_redis_node_t *node)
 
     if (!node->is_open) {
         node->is_open = 1;
-        ngx_chat_redis_client_open(&node->client, cluster->conf, cluster->log);
+        ngx_chat_redis_client_open(&node->client, cluster->conf);
     }
 }
 

@@ -605,9 +605,6 @@ ngx_chat_redis_conf_init(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
     conf->resolver =
         clcf->resolver && has_servers(clcf->resolver) ? clcf->resolver : NULL;
-    conf->resolver_timeout = clcf->resolver_timeout == NGX_CONF_UNSET_MSEC
-                                 ? 30000
-                                 : clcf->resolver_timeout;
 
     for (i = 0; i < conf->nhosts; i++) {
         host = &conf->hosts[i];

@@ -50,7 +50,6 @@ typedef struct {
     ngx_str_t               sentinel_password;
     ngx_str_t               sentinel_file; /* of its password, or empty */
     ngx_resolver_t         *resolver; /* NULL: names are resolved at start */
-    ngx_msec_t              resolver_timeout;
     ngx_str_t               user;     /* empty: the default user */
     ngx_str_t               password; /* empty: no AUTH */
     ngx_str_t               password_file;

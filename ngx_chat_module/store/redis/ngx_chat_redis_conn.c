@@ -15,6 +15,8 @@
 
 #include "store/redis/ngx_chat_redis_conn.h"
 
+static void on_timer(ngx_event_t *ev);
+static void on_flush(ngx_event_t *ev);
 static void on_resolved(ngx_resolver_ctx_t *ctx);
 static void connect_to(ngx_chat_redis_conn_t *conn, struct sockaddr *sockaddr,
                        socklen_t socklen);
@@ -34,14 +36,6 @@ ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec)
 {
     ev->cancelable = 1;
     ngx_add_timer(ev, msec);
-}
-
-
-void
-ngx_chat_redis_backoff(ngx_event_t *ev, ngx_msec_t *backoff, ngx_msec_t max)
-{
-    ngx_chat_redis_timer(ev, ngx_chat_redis_jitter(*backoff));
-    *backoff = ngx_min(2 * *backoff, max);
 }
 
 
@@ -68,8 +62,9 @@ ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn)
     ngx_connection_t *c = conn->peer.connection;
 
     ngx_chat_event_cancel(&conn->timer);
-
     ngx_chat_event_cancel(&conn->flush);
+    ngx_chat_event_set(&conn->timer, on_timer, conn, ngx_cycle->log);
+    ngx_chat_event_set(&conn->flush, on_flush, conn, ngx_cycle->log);
 
     if (conn->resolving) {
         ngx_resolve_name_done(conn->resolving);
@@ -127,18 +122,28 @@ ngx_chat_redis_conn_fail_logged(ngx_chat_redis_conn_t *conn)
 }
 
 
+void
+ngx_chat_redis_conn_retry(ngx_chat_redis_conn_t *conn, ngx_msec_t max)
+{
+    ngx_chat_redis_conn_close(conn);
+    ngx_chat_redis_timer(&conn->timer, ngx_chat_redis_jitter(conn->backoff));
+    conn->backoff = ngx_min(2 * conn->backoff, max);
+}
+
+
 static void
 on_timer(ngx_event_t *ev)
 {
-    const char            *why;
     ngx_chat_redis_conn_t *conn = ev->data;
 
+    if (conn->pool == NULL) {
+        conn->retry(conn);
+        return;
+    }
+
     if (conn->is_ready) {
-        why = conn->silent  ? "no reply in time"
-              : conn->check ? conn->check(conn)
-                            : NULL;
-        if (why != NULL) {
-            ngx_chat_redis_conn_fail(conn, "%s", why);
+        if (conn->silent) {
+            ngx_chat_redis_conn_fail(conn, "no reply in time");
             return;
         }
 
@@ -193,7 +198,7 @@ resolve_name(ngx_chat_redis_conn_t *conn)
     ctx->name = conn->host->host;
     ctx->handler = on_resolved;
     ctx->data = conn;
-    ctx->timeout = conf->resolver_timeout;
+    ctx->timeout = conf->timeout;
     ctx->cancelable = 1;
     conn->resolving = ctx;
 
@@ -239,10 +244,8 @@ ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn)
     const ngx_chat_redis_host_t *host = conn->host;
 
     ngx_chat_redis_conn_close(conn);
-    ngx_chat_event_set(&conn->timer, on_timer, conn, conn->log);
-    ngx_chat_event_set(&conn->flush, on_flush, conn, conn->log);
 
-    conn->pool = ngx_create_pool(1024, conn->log);
+    conn->pool = ngx_create_pool(1024, ngx_cycle->log);
     if (conn->pool == NULL || ngx_chat_redis_io_create(conn) != NGX_OK) {
         ngx_chat_redis_conn_fail(conn, "no memory");
         return;
@@ -293,8 +296,8 @@ connect_to(ngx_chat_redis_conn_t *conn, struct sockaddr *sockaddr,
     peer->socklen = socklen;
     peer->so_keepalive = (sockaddr->sa_family != AF_UNIX);
 
-    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, conn->log, 0, "chat redis connect: %V",
-                   peer->name);
+    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, ngx_cycle->log, 0,
+                   "chat redis connect: %V", peer->name);
 
     rc = ngx_event_connect_peer(peer);
     if (rc != NGX_OK && rc != NGX_AGAIN) {
@@ -398,8 +401,8 @@ ngx_chat_redis_handshake_reply(ngx_chat_redis_conn_t *conn,
         ngx_chat_redis_timer(&conn->timer, conn->ping);
     }
 
-    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, conn->log, 0, "chat redis ready: %V",
-                   &conn->host->name);
+    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, ngx_cycle->log, 0,
+                   "chat redis ready: %V", &conn->host->name);
     conn->ready(conn);
 }
 

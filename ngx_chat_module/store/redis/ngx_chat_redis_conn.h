@@ -34,9 +34,12 @@ typedef struct ngx_chat_redis_conn_s ngx_chat_redis_conn_t;
 struct ngx_chat_redis_conn_s {
     const ngx_chat_redis_conf_t *conf;
     const ngx_chat_redis_host_t *host; /* unchanged while it is open */
-    ngx_log_t                   *log;
     void                        *data;
-    ngx_msec_t                   ping; /* interval of PING; 0: never */
+    ngx_msec_t                   ping;    /* interval of PING; 0: never */
+    ngx_msec_t                   backoff; /* delay of the next retry */
+
+    /* Opens the connection; called by ngx_chat_redis_conn_retry(). */
+    void (*retry)(ngx_chat_redis_conn_t *conn);
 
     /* The server has replied to the handshake. */
     void (*ready)(ngx_chat_redis_conn_t *conn);
@@ -53,9 +56,6 @@ struct ngx_chat_redis_conn_s {
      */
     void (*closed)(ngx_chat_redis_conn_t *conn, const char *why);
 
-    /* With each PING. Not NULL: why the connection ends. Optional. */
-    const char *(*check)(ngx_chat_redis_conn_t *conn);
-
     /* The connection's. */
     ngx_peer_connection_t peer;
     ngx_log_t             peer_log; /* writes its last line to why */
@@ -65,7 +65,7 @@ struct ngx_chat_redis_conn_s {
     size_t                sent;       /* bytes of out */
     size_t                unfinished; /* bytes fed since the last reply */
     size_t                elements;   /* of arrays since the last reply */
-    ngx_event_t           timer;      /* of connecting, then of PING */
+    ngx_event_t           timer;      /* of a retry, connecting, or PING */
     ngx_event_t           flush;      /* posted: output, or closed() is due */
     ngx_resolver_ctx_t   *resolving;
     ngx_sockaddr_t        sockaddr; /* that the resolver has found */
@@ -80,6 +80,12 @@ struct ngx_chat_redis_conn_s {
 /* Starts to connect; conf->timeout bounds it, the handshake included. */
 void ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn);
 
+/*
+ * Closes it. retry() follows after backoff, plus or minus a quarter of it,
+ * which is doubled up to max.
+ */
+void ngx_chat_redis_conn_retry(ngx_chat_redis_conn_t *conn, ngx_msec_t max);
+
 /* Closes it at once, without a callback; safe at any time. */
 void ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn);
 
@@ -92,10 +98,6 @@ void ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec);
 
 /* msec, plus or minus a quarter of it. */
 ngx_msec_t ngx_chat_redis_jitter(ngx_msec_t msec);
-
-/* Sets a timer to *backoff, with jitter, and doubles *backoff up to max. */
-void ngx_chat_redis_backoff(ngx_event_t *ev, ngx_msec_t *backoff,
-                            ngx_msec_t max);
 
 /* ngx_chat_redis_io.c */
 

@@ -371,12 +371,7 @@ feed_reader(ngx_chat_redis_conn_t *conn, const char *bytes, size_t n)
 static void
 on_end(ngx_chat_redis_conn_t *conn, ngx_uint_t fin)
 {
-    redisReader *reader = conn->reader;
-
-    if (reader->pos < reader->len || reader->reply) {
-        ngx_chat_redis_conn_fail(conn, "closed in the middle of a reply");
-
-    } else if (conn->due) {
+    if (conn->due) {
         /* a TLS server also closes a connection that sends plain text */
         ngx_chat_redis_conn_fail(conn, "closed before its first reply%s",
                                  !conn->conf->tls && conn->host->host.len

@@ -2,9 +2,11 @@
  * ngx_chat_redis_sentinel.c: see ngx_chat_redis_sentinel.h.
  *
  * The query for the address and the subscription go out in one write, so that
- * no change falls between them. After a disconnection the next Sentinel
- * is queried, so that no change is missed. The last address counts, whichever
- * Sentinel sent it; the handshake shows whether it is a master's.
+ * no change falls between them. After a change the Sentinel is queried again
+ * over a new connection, because a subscribed one takes no query. After a
+ * disconnection the next Sentinel is queried, so that no change is missed. The
+ * last address counts, whichever Sentinel sent it; the handshake shows whether
+ * it is a master's.
  */
 
 #include <ngx_config.h>
@@ -18,15 +20,13 @@
 
 
 static void
-query(ngx_event_t *ev)
+query(ngx_chat_redis_conn_t *conn)
 {
-    ngx_chat_redis_sentinel_t *sentinel = ev->data;
+    ngx_chat_redis_sentinel_t *sentinel = conn->data;
 
-    ngx_chat_event_cancel(ev);
-
-    sentinel->state = NGX_CHAT_REDIS_SENTINEL_QUERY;
-    sentinel->conn.host = &sentinel->conf.hosts[sentinel->at];
-    ngx_chat_redis_conn_open(&sentinel->conn);
+    sentinel->querying = 1;
+    conn->host = &sentinel->conf.hosts[sentinel->at];
+    ngx_chat_redis_conn_open(conn);
 }
 
 
@@ -36,19 +36,17 @@ next_sentinel(ngx_chat_redis_conn_t *conn, const char *why)
 {
     u_char                     text[sizeof(conn->why) + 300], *end;
     ngx_chat_redis_sentinel_t *sentinel = conn->data;
-    ngx_uint_t queried = sentinel->state == NGX_CHAT_REDIS_SENTINEL_QUERY;
+    ngx_uint_t                 queried = sentinel->querying;
 
-    ngx_chat_redis_conn_close(conn);
-    sentinel->state = NGX_CHAT_REDIS_SENTINEL_IDLE;
+    sentinel->querying = 0;
     sentinel->at = (sentinel->at + 1) % sentinel->conf.nhosts;
 
     if (queried && ++sentinel->failed < sentinel->conf.nhosts) {
-        query(&sentinel->timer);
+        query(conn);
         return;
     }
 
-    ngx_chat_redis_backoff(&sentinel->timer, &sentinel->backoff,
-                           NGX_CHAT_REDIS_SENTINEL_LAST);
+    ngx_chat_redis_conn_retry(conn, NGX_CHAT_REDIS_SENTINEL_LAST);
 
     if (!queried) {
         return;
@@ -66,7 +64,7 @@ next_sentinel(ngx_chat_redis_conn_t *conn, const char *why)
 
     } else if (!sentinel->logged) {
         sentinel->logged = 1;
-        ngx_log_error(NGX_LOG_ERR, sentinel->conn.log, 0,
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                       "chat: no Sentinel of the store %V reachable: a "
                       "failover will go unnoticed: %s",
                       &sentinel->conf.name, text);
@@ -90,81 +88,51 @@ on_ready(ngx_chat_redis_conn_t *conn)
 }
 
 
-/* Takes a Sentinel's address of the master; NGX_ERROR: it is invalid. */
-static ngx_int_t
-set_master(ngx_chat_redis_sentinel_t *sentinel, chat_str_t host,
-           chat_str_t port)
-{
-    ngx_int_t                    n = ngx_atoi((u_char *) port.data, port.len);
-    ngx_chat_redis_address_t    *address = sentinel->addresses;
-    const ngx_chat_redis_host_t *was = sentinel->master;
-    ngx_uint_t is_new = was == NULL || !ngx_chat_redis_host_is(was, host, n);
-
-    if (is_new) {
-        /* a connection may use the old address still */
-        address += was == &address->host ? 1 : 0;
-
-        if (ngx_chat_redis_address_set(address, host, n) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        sentinel->master = &address->host;
-    }
-
-    if (sentinel->seeking || is_new) {
-        sentinel->seeking = 0;
-        sentinel->found(sentinel, sentinel->master, is_new && was != NULL);
-    }
-
-    return NGX_OK;
-}
-
-
 /* The reply to the query. */
 static void
 on_address(ngx_chat_redis_sentinel_t *sentinel, const redisReply *reply)
 {
+    ngx_int_t                    port;
+    chat_str_t                   host, text;
+    ngx_uint_t                   is_new;
+    ngx_chat_redis_address_t    *address = sentinel->addresses;
+    const ngx_chat_redis_host_t *was = sentinel->master;
+
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) {
         next_sentinel(&sentinel->conn, "it does not know this master");
         return;
     }
 
-    if (set_master(sentinel, ngx_chat_redis_text(reply->element[0]),
-                   ngx_chat_redis_text(reply->element[1]))
-        != NGX_OK)
-    {
-        next_sentinel(&sentinel->conn, "it sends no valid address");
-        return;
+    host = ngx_chat_redis_text(reply->element[0]);
+    text = ngx_chat_redis_text(reply->element[1]);
+    port = ngx_atoi((u_char *) text.data, text.len);
+    is_new = was == NULL || !ngx_chat_redis_host_is(was, host, port);
+
+    if (is_new) {
+        /* a connection may use the old address still */
+        address += was == &address->host ? 1 : 0;
+
+        if (ngx_chat_redis_address_set(address, host, port) != NGX_OK) {
+            next_sentinel(&sentinel->conn, "it sends no valid address");
+            return;
+        }
+
+        sentinel->master = &address->host;
     }
 
-    sentinel->state = NGX_CHAT_REDIS_SENTINEL_SUBSCRIBED;
+    sentinel->querying = 0;
     sentinel->failed = 0;
 
     if (sentinel->logged) {
         sentinel->logged = 0;
-        ngx_log_error(NGX_LOG_ERR, sentinel->conn.log, 0,
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                       "chat: a Sentinel of the store %V is reachable again",
                       &sentinel->conf.name);
     }
-}
 
-
-/* <master> <old host> <old port> <new host> <new port> */
-static void
-on_switch_master(ngx_chat_redis_sentinel_t *sentinel, chat_str_t text)
-{
-    ngx_uint_t n;
-    chat_str_t words[5];
-    ngx_str_t *master = &sentinel->conf.master;
-
-    for (n = 0; n < 5; n++) {
-        words[n] = chat_str_cut(&text, ' ');
-    }
-
-    if (chat_str_eq(words[0], chat_str(master->data, master->len))
-        && set_master(sentinel, words[3], words[4]) != NGX_OK)
-    {
-        next_sentinel(&sentinel->conn, "it sends no valid address");
+    if (sentinel->seeking || is_new) {
+        sentinel->seeking = 0;
+        sentinel->found(sentinel, sentinel->master, is_new && was != NULL);
     }
 }
 
@@ -172,20 +140,27 @@ on_switch_master(ngx_chat_redis_sentinel_t *sentinel, chat_str_t text)
 static void
 on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
+    chat_str_t                 change;
     ngx_chat_redis_sentinel_t *sentinel = conn->data;
 
     if (reply->type == REDIS_REPLY_ERROR) {
         next_sentinel(conn, reply->str);
 
-    } else if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_QUERY) {
+    } else if (sentinel->querying) {
         on_address(sentinel, reply);
 
     } else if (ngx_chat_redis_is_message(reply, "message")) {
-        on_switch_master(sentinel, ngx_chat_redis_text(reply->element[2]));
+        change = ngx_chat_redis_text(reply->element[2]);
+
+        if (chat_str_eq(chat_str_cut(&change, ' '),
+                        ngx_chat_str(&sentinel->conf.master)))
+        {
+            ngx_chat_redis_conn_retry(conn, NGX_CHAT_REDIS_SENTINEL_LAST);
+        }
 
     } else if (!ngx_chat_redis_is_message(reply, "subscribe")) {
         /* the reply to a PING: the connection lasts */
-        sentinel->backoff = NGX_CHAT_REDIS_SENTINEL_FIRST;
+        conn->backoff = NGX_CHAT_REDIS_SENTINEL_FIRST;
     }
 
     freeReplyObject(reply);
@@ -198,21 +173,21 @@ ngx_chat_redis_sentinel_seek(ngx_chat_redis_sentinel_t *sentinel)
     sentinel->seeking = 1;
     sentinel->failed = 0;
 
-    if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_QUERY) {
+    if (sentinel->querying) {
         return;
     }
 
-    if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_SUBSCRIBED) {
+    if (sentinel->conn.is_ready) {
         sentinel->at = (sentinel->at + 1) % sentinel->conf.nhosts;
     }
 
-    query(&sentinel->timer);
+    query(&sentinel->conn);
 }
 
 
 void
 ngx_chat_redis_sentinel_open(ngx_chat_redis_sentinel_t   *sentinel,
-                             const ngx_chat_redis_conf_t *conf, ngx_log_t *log)
+                             const ngx_chat_redis_conf_t *conf)
 {
     sentinel->conf = *conf;
     sentinel->conf.scheme = NGX_CHAT_REDIS_ONE;
@@ -221,14 +196,13 @@ ngx_chat_redis_sentinel_open(ngx_chat_redis_sentinel_t   *sentinel,
     sentinel->conf.db = 0;
 
     sentinel->conn.conf = &sentinel->conf;
-    sentinel->conn.log = log;
     sentinel->conn.data = sentinel;
+    sentinel->conn.backoff = NGX_CHAT_REDIS_SENTINEL_FIRST;
+    sentinel->conn.retry = query;
     sentinel->conn.ping = NGX_CHAT_REDIS_SENTINEL_PING;
     sentinel->conn.ready = on_ready;
     sentinel->conn.reply = on_reply;
     sentinel->conn.closed = next_sentinel;
 
-    ngx_chat_event_set(&sentinel->timer, query, sentinel, log);
-    sentinel->backoff = NGX_CHAT_REDIS_SENTINEL_FIRST;
     sentinel->at = ngx_random() % conf->nhosts;
 }

@@ -16,22 +16,14 @@
 
 typedef struct ngx_chat_redis_sentinel_s ngx_chat_redis_sentinel_t;
 
-typedef enum {
-    NGX_CHAT_REDIS_SENTINEL_IDLE,      /* until the timer, or a seek */
-    NGX_CHAT_REDIS_SENTINEL_QUERY,     /* until a Sentinel sends the address */
-    NGX_CHAT_REDIS_SENTINEL_SUBSCRIBED /* until the connection ends */
-} ngx_chat_redis_sentinel_e;
-
 struct ngx_chat_redis_sentinel_s {
-    ngx_chat_redis_conf_t     conf; /* of the Sentinels */
-    ngx_chat_redis_conn_t     conn;
-    ngx_chat_redis_sentinel_e state;
-    ngx_uint_t                at;      /* conf.hosts[at] is queried */
-    ngx_uint_t                failed;  /* Sentinels in a row */
-    ngx_uint_t                seeking; /* found() or unknown() is due */
-    ngx_uint_t                logged;  /* that all have failed */
-    ngx_msec_t                backoff;
-    ngx_event_t               timer; /* of IDLE */
+    ngx_chat_redis_conf_t conf; /* of the Sentinels */
+    ngx_chat_redis_conn_t conn;
+    ngx_uint_t            at;       /* conf.hosts[at] is queried */
+    ngx_uint_t            querying; /* until one sends the address */
+    ngx_uint_t            failed;   /* Sentinels in a row */
+    ngx_uint_t            seeking;  /* found() or unknown() is due */
+    ngx_uint_t            logged;   /* that all have failed */
 
     /* The master's address, and the one before. */
     ngx_chat_redis_address_t     addresses[2];
@@ -49,8 +41,7 @@ struct ngx_chat_redis_sentinel_s {
 
 /* The owner has zeroed it and set its part. Nothing is sent as yet. */
 void ngx_chat_redis_sentinel_open(ngx_chat_redis_sentinel_t   *sentinel,
-                                  const ngx_chat_redis_conf_t *conf,
-                                  ngx_log_t                   *log);
+                                  const ngx_chat_redis_conf_t *conf);
 
 /*
  * Queries the Sentinels, one after the other, until one knows the address. The

@@ -15,7 +15,7 @@
 
 #define NGX_CHAT_STORE_REDIS_UNSEEN 1000 /* ms; then UNAVAILABLE */
 #define NGX_CHAT_REDIS_PING 1000
-#define NGX_CHAT_REDIS_POLL 15 /* PINGs */
+#define NGX_CHAT_REDIS_POLL 15 /* replies to PING */
 #define NGX_CHAT_REDIS_NOTIFY_FIRST 20
 #define NGX_CHAT_REDIS_NOTIFY_LAST 300
 
@@ -136,7 +136,7 @@ on_beat(void *data)
 static void
 on_data_lost(void *data, ngx_chat_redis_client_t *client)
 {
-    ngx_log_error(NGX_LOG_WARN, client->conn.log, 0,
+    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "chat: the store %V has lost its data, requests in progress "
                   "store theirs again",
                   client->name);
@@ -163,19 +163,17 @@ on_subscriber_closed(ngx_chat_redis_conn_t *conn, const char *why)
     ngx_chat_store_redis_t *redis = conn->data;
 
     /* the client logs a failure of both connections */
-    if (!redis->notify.logged
-        && redis->notify.backoff > NGX_CHAT_REDIS_NOTIFY_FIRST
+    if (!redis->notify.logged && conn->backoff > NGX_CHAT_REDIS_NOTIFY_FIRST
         && redis->notify.node->client.state == CHAT_STORE_UP)
     {
         redis->notify.logged = 1;
-        ngx_log_error(NGX_LOG_ERR, conn->log, 0,
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                       "chat: no subscription to the store %V, changes are "
                       "polled: %s",
                       redis->notify.node->client.name, why);
     }
 
-    ngx_chat_redis_backoff(&redis->notify.retry, &redis->notify.backoff,
-                           NGX_CHAT_REDIS_NOTIFY_LAST);
+    ngx_chat_redis_conn_retry(conn, NGX_CHAT_REDIS_NOTIFY_LAST);
 }
 
 
@@ -200,14 +198,23 @@ on_subscriber_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
         ngx_chat_redis_conn_fail(conn, "%s", reply->str);
 
     } else {
-        /* the reply to a PING: the subscription lasts */
-        redis->notify.backoff = NGX_CHAT_REDIS_NOTIFY_FIRST;
+        /* the reply to a PING, each second: the subscription lasts */
+        conn->backoff = NGX_CHAT_REDIS_NOTIFY_FIRST;
 
         if (redis->notify.logged) {
             redis->notify.logged = 0;
-            ngx_log_error(NGX_LOG_ERR, conn->log, 0,
+            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                           "chat: subscribed to the store %V again",
                           redis->notify.node->client.name);
+        }
+
+        if (++redis->notify.pings % NGX_CHAT_REDIS_POLL == 0) {
+            notify_all(redis);
+        }
+
+        /* a node that has left the cluster gets no notifications */
+        if (redis->cluster.known && redis->notify.node->slots == 0) {
+            ngx_chat_redis_conn_fail(conn, "it has no slots");
         }
     }
 
@@ -232,12 +239,12 @@ subscribe(ngx_chat_store_redis_t *redis)
 
 
 static void
-on_subscriber_retry(ngx_event_t *ev)
+on_subscriber_retry(ngx_chat_redis_conn_t *conn)
 {
-    ngx_chat_store_redis_t *redis = ev->data;
+    ngx_chat_store_redis_t *redis = conn->data;
 
     if (redis->notify.node->client.state == CHAT_STORE_UP
-        && redis->notify.backoff > NGX_CHAT_REDIS_NOTIFY_FIRST * 2)
+        && conn->backoff > NGX_CHAT_REDIS_NOTIFY_FIRST * 2)
     {
         notify_all(redis);
     }
@@ -246,32 +253,12 @@ on_subscriber_retry(ngx_event_t *ev)
 }
 
 
-static const char *
-on_ping(ngx_chat_redis_conn_t *conn)
-{
-    ngx_chat_store_redis_t *redis = conn->data;
-
-    /* a node that has left the cluster gets no notifications */
-    if (redis->cluster.known && redis->notify.node->slots == 0) {
-        return "it has no slots";
-    }
-
-    if (++redis->notify.pings % NGX_CHAT_REDIS_POLL == 0) {
-        notify_all(redis);
-    }
-
-    return NULL;
-}
-
-
 /* At the start, and when the server has another address. */
 static void
 resubscribe(ngx_chat_store_redis_t *redis)
 {
-    ngx_chat_event_cancel(&redis->notify.retry);
-
     ngx_chat_redis_conn_close(&redis->notify.conn);
-    redis->notify.backoff = NGX_CHAT_REDIS_NOTIFY_FIRST;
+    redis->notify.conn.backoff = NGX_CHAT_REDIS_NOTIFY_FIRST;
     subscribe(redis);
 }
 
@@ -368,7 +355,7 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
         redis->sentinel.data = redis;
         redis->sentinel.found = on_master_found;
         redis->sentinel.unknown = on_master_unknown;
-        ngx_chat_redis_sentinel_open(&redis->sentinel, conf, cycle->log);
+        ngx_chat_redis_sentinel_open(&redis->sentinel, conf);
     }
 
     if (ngx_chat_redis_cluster_open(&redis->cluster, conf, cycle->log)
@@ -381,15 +368,12 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
                                  redis->base.store.worker);
 
     redis->notify.conn.conf = conf;
-    redis->notify.conn.log = cycle->log;
     redis->notify.conn.data = redis;
+    redis->notify.conn.retry = on_subscriber_retry;
     redis->notify.conn.ping = NGX_CHAT_REDIS_PING;
     redis->notify.conn.ready = on_subscriber_ready;
     redis->notify.conn.reply = on_subscriber_reply;
     redis->notify.conn.closed = on_subscriber_closed;
-    redis->notify.conn.check = on_ping;
-    ngx_chat_event_set(&redis->notify.retry, on_subscriber_retry, redis,
-                       cycle->log);
     resubscribe(redis);
     return &redis->base.store;
 }

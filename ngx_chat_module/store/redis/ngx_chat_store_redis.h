@@ -37,8 +37,6 @@ enum {
 typedef struct {
     ngx_chat_redis_conn_t  conn;
     ngx_chat_redis_node_t *node; /* of the connection */
-    ngx_event_t            retry;
-    ngx_msec_t             backoff;
     ngx_uint_t             pings;
     ngx_uint_t             logged; /* that there is no subscription */
 } ngx_chat_redis_notify_t;
