@@ -556,7 +556,6 @@ set_reconnecting(ngx_chat_redis_client_t *client)
     }
 
     client->state = CHAT_STORE_RECONNECTING;
-    client->down_since = ngx_current_msec;
     ngx_chat_redis_timer(&client->give_up,
                          silent + NGX_CHAT_REDIS_GIVE_UP_MIN
                                  < NGX_CHAT_REDIS_GIVE_UP
@@ -583,10 +582,9 @@ set_up(ngx_chat_redis_client_t *client)
     ngx_uint_t level = client->said ? NGX_LOG_ERR : NGX_LOG_INFO;
 
     ngx_chat_event_cancel(&client->give_up);
-    ngx_log_error(level, ngx_cycle->log, 0,
-                  "chat: the store %V is %s after %M ms", client->name,
-                  client->was_up ? "available again" : "connected",
-                  ngx_current_msec - client->down_since);
+    ngx_log_error(level, ngx_cycle->log, 0, "chat: the store %V is %s",
+                  client->name,
+                  client->was_up ? "available again" : "connected");
 
     client->was_up = 1;
     client->said = 0;

@@ -69,7 +69,6 @@ struct ngx_chat_redis_client_s {
     ngx_event_t give_up;  /* RECONNECTING to UNAVAILABLE */
     ngx_event_t flush;
     ngx_msec_t  replied; /* when the last reply came */
-    ngx_msec_t  down_since;
     ngx_msec_t  up_since;
     ngx_msec_t  logged_at; /* when a failed command was logged last */
     ngx_uint_t  was_up;

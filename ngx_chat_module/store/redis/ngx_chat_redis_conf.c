@@ -125,27 +125,16 @@ split(ngx_str_t *text, u_char *there)
 static ngx_int_t
 decode(ngx_conf_t *cf, ngx_str_t *text)
 {
-    size_t    i;
-    u_char   *p = text->data;
-    ngx_int_t octet;
+    u_char *p, *dst = text->data, *src = dst, *end = dst + text->len;
 
-    for (i = 0; i < text->len; i++) {
-        octet = text->data[i];
-
-        if (octet == '%') {
-            octet = i + 2 < text->len ? ngx_hextoi(&text->data[i + 1], 2)
-                                      : NGX_ERROR;
-            i += 2;
-        }
-
-        if (octet == NGX_ERROR) {
+    for (p = text->data; p < end; p++) {
+        if (*p == '%' && (end - p < 3 || ngx_hextoi(p + 1, 2) == NGX_ERROR)) {
             return invalid(cf, "user or password", "percent-encoded");
         }
-
-        *p++ = (u_char) octet;
     }
 
-    text->len = p - text->data;
+    ngx_unescape_uri(&dst, &src, text->len, 0);
+    text->len = dst - text->data;
     return NGX_OK;
 }
 

@@ -184,14 +184,9 @@ resolve_name(ngx_chat_redis_conn_t *conn)
 
     ctx = conf->resolver ? ngx_resolve_start(conf->resolver, NULL)
                          : NGX_NO_RESOLVER;
-    if (ctx == NGX_NO_RESOLVER) {
+    if (ctx == NGX_NO_RESOLVER || ctx == NULL) {
         ngx_chat_redis_conn_fail(conn, "no resolver for %V",
                                  &conn->host->host);
-        return;
-    }
-
-    if (ctx == NULL) {
-        ngx_chat_redis_conn_fail(conn, "no memory");
         return;
     }
 
@@ -336,6 +331,8 @@ start_handshake(ngx_chat_redis_conn_t *conn)
 {
     ngx_connection_t            *c = conn->peer.connection;
     const ngx_chat_redis_conf_t *conf = conn->conf;
+    chat_str_t auth[] = { CHAT_STR("AUTH"), ngx_chat_str(&conf->user),
+                          ngx_chat_str(&conf->password) };
 
     c->read->handler = ngx_chat_redis_io_read;
     c->write->handler = ngx_chat_redis_io_write;
@@ -345,20 +342,13 @@ start_handshake(ngx_chat_redis_conn_t *conn)
 
     if (conf->password.len) {
         conn->due++;
-
-        if (conf->user.len) {
-            ngx_chat_redis_conn_command(conn, "AUTH %b %b", conf->user.data,
-                                        conf->user.len, conf->password.data,
-                                        conf->password.len);
-        } else {
-            ngx_chat_redis_conn_command(conn, "AUTH %b", conf->password.data,
-                                        conf->password.len);
-        }
+        auth[1] = conf->user.len ? auth[1] : auth[2];
+        (void) ngx_chat_redis_conn_send(conn, auth, conf->user.len ? 3 : 2);
     }
 
     if (conf->db) {
         conn->due++;
-        ngx_chat_redis_conn_command(conn, "SELECT %d", (int) conf->db);
+        ngx_chat_redis_conn_command(conn, "SELECT %i", conf->db);
     }
 
     if (conf->scheme == NGX_CHAT_REDIS_SENTINEL) {

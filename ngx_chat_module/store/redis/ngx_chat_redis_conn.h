@@ -2,8 +2,8 @@
  * ngx_chat_redis_conn.h: one connection to a Redis server.
  *
  * The connection is NGINX's own: peer, timers, resolver, SSL. hiredis only
- * formats commands and parses replies. Nothing blocks. Callbacks come from
- * the event loop, never from inside a call of these functions, and none after
+ * parses replies. Nothing blocks. Callbacks come from the event loop, never
+ * from inside a call of these functions, and none after
  * ngx_chat_redis_conn_close(). The owner decides whether and when to open it
  * again.
  */
@@ -108,7 +108,10 @@ ngx_msec_t ngx_chat_redis_jitter(ngx_msec_t msec);
 ngx_int_t ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn,
                                    const chat_str_t *args, size_t argc);
 
-/* The same, in the format of redisCommand(). It fails by a missing reply. */
+/*
+ * The same, with a format of ngx_sprintf() for at most three words. It fails
+ * by a missing reply.
+ */
 void ngx_chat_redis_conn_command(ngx_chat_redis_conn_t *conn, const char *fmt,
                                  ...);
 

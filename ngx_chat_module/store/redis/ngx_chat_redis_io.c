@@ -88,22 +88,6 @@ ngx_chat_redis_io_free(ngx_chat_redis_conn_t *conn)
 }
 
 
-/* The output, to which a command is added. */
-static chat_buf_t *
-begin_output(ngx_chat_redis_conn_t *conn)
-{
-    if (conn->sent > conn->out.len / 2) {
-        conn->out.len -= conn->sent;
-        ngx_memmove(conn->out.data, conn->out.data + conn->sent,
-                    conn->out.len);
-        conn->sent = 0;
-    }
-
-    ngx_post_event(&conn->flush, &ngx_posted_events);
-    return &conn->out;
-}
-
-
 /* Adds the type and number that an array or a string begins with. */
 static void
 add_header(chat_buf_t *out, u_char type, size_t n)
@@ -122,10 +106,18 @@ ngx_int_t
 ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, const chat_str_t *args,
                          size_t argc)
 {
-    size_t      i;
-    chat_buf_t *out = begin_output(conn);
-    size_t      start = out->len;
+    size_t      i, start;
+    chat_buf_t *out = &conn->out;
 
+    ngx_post_event(&conn->flush, &ngx_posted_events);
+
+    if (conn->sent > out->len / 2) {
+        out->len -= conn->sent;
+        ngx_memmove(out->data, out->data + conn->sent, out->len);
+        conn->sent = 0;
+    }
+
+    start = out->len;
     add_header(out, '*', argc);
 
     for (i = 0; i < argc; i++) {
@@ -146,18 +138,22 @@ ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, const chat_str_t *args,
 void
 ngx_chat_redis_conn_command(ngx_chat_redis_conn_t *conn, const char *fmt, ...)
 {
-    char     *command = NULL;
-    va_list   args;
-    ngx_int_t n;
+    u_char     text[1024], *end;
+    size_t     n;
+    va_list    args;
+    chat_str_t rest, words[3];
 
     va_start(args, fmt);
-    n = redisvFormatCommand(&command, fmt, args);
+    end = ngx_vslprintf(text, text + sizeof(text), fmt, args);
     va_end(args);
 
-    if (n >= 0) {
-        chat_buf_add(begin_output(conn), chat_str(command, (size_t) n));
-        redisFreeCommand(command);
+    rest = chat_str(text, (size_t) (end - text));
+
+    for (n = 0; n < 3 && rest.len != 0; n++) {
+        words[n] = chat_str_cut(&rest, ' ');
     }
+
+    (void) ngx_chat_redis_conn_send(conn, words, n);
 }
 
 

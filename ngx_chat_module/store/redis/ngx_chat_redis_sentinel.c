@@ -77,9 +77,8 @@ on_ready(ngx_chat_redis_conn_t *conn)
 {
     ngx_chat_redis_sentinel_t *sentinel = conn->data;
 
-    ngx_chat_redis_conn_command(conn, "SENTINEL get-master-addr-by-name %b",
-                                sentinel->conf.master.data,
-                                sentinel->conf.master.len);
+    ngx_chat_redis_conn_command(conn, "SENTINEL get-master-addr-by-name %V",
+                                &sentinel->conf.master);
     ngx_chat_redis_conn_command(conn, "SUBSCRIBE +switch-master");
 
     /* the reply is due sooner than that to a PING */

@@ -151,9 +151,9 @@ on_subscriber_ready(ngx_chat_redis_conn_t *conn)
 {
     ngx_chat_store_redis_t *redis = conn->data;
 
-    ngx_chat_redis_conn_command(conn, "SUBSCRIBE " NGX_CHAT_REDIS_CHANNEL "%b",
-                                redis->base.store.worker.data,
-                                redis->base.store.worker.len);
+    ngx_chat_redis_conn_command(
+        conn, "SUBSCRIBE " NGX_CHAT_REDIS_CHANNEL "%*s",
+        redis->base.store.worker.len, redis->base.store.worker.data);
 }
 
 
