@@ -99,8 +99,6 @@ void ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec);
 /* msec, plus or minus a quarter of it. */
 ngx_msec_t ngx_chat_redis_jitter(ngx_msec_t msec);
 
-/* ngx_chat_redis_io.c */
-
 /*
  * Sends one command at the end of this wake-up, all of a wake-up in one write.
  * NGX_ERROR: no memory.
@@ -128,22 +126,5 @@ chat_str_t ngx_chat_redis_text(const redisReply *reply);
 /* 1 if the reply is an array of three that begins with this text. */
 ngx_uint_t ngx_chat_redis_is_message(const redisReply *reply,
                                      const char       *kind);
-
-/* Between ngx_chat_redis_conn.c and _io.c. */
-
-/* As ngx_chat_redis_conn_fail(), with the last line that NGINX has logged. */
-void ngx_chat_redis_conn_fail_logged(ngx_chat_redis_conn_t *conn);
-
-/* The reply to a command of the handshake; the last one makes it ready. */
-void ngx_chat_redis_handshake_reply(ngx_chat_redis_conn_t *conn,
-                                    const redisReply      *reply);
-
-/* Creates the reader. NGX_ERROR: no memory. */
-ngx_int_t ngx_chat_redis_io_create(ngx_chat_redis_conn_t *conn);
-void      ngx_chat_redis_io_free(ngx_chat_redis_conn_t *conn);
-
-/* The handlers of the connection's events. */
-void ngx_chat_redis_io_read(ngx_event_t *rev);
-void ngx_chat_redis_io_write(ngx_event_t *wev);
 
 #endif /* NGX_CHAT_REDIS_CONN_H */
