@@ -119,6 +119,9 @@ live('the ways to connect', async (t) => {
 }, { skip: unbuilt, concurrency: 4 });
 
 live('Redis refuses: one log line, chat_store_failure', async (t) => {
+  const { ca, cert, key } = certificates('DNS:other.example,IP:127.9.9.9');
+  const other = { ca, lines: [`tls-cert-file ${cert}`, `tls-key-file ${key}`,
+    `tls-ca-cert-file ${ca}`] };
   const refusing = {
     'a wrong password': [{ password: 'secret' },
       (r) => r.url({ password: 'wrong' }), /WRONGPASS/],
@@ -142,6 +145,13 @@ live('Redis refuses: one log line, chat_store_failure', async (t) => {
     'TLS, an unknown CA': [{ tls: true },
       (r) => r.url({ ca: certificates().stranger }),
       /certificate verification failed/],
+    'TLS, a certificate of another name': [{ tls: true, lines: other.lines },
+      (r) => r.url({ host: 'localhost', ca: other.ca }),
+      /certificate verification failed \(62: hostname mismatch\)/i],
+    'TLS, a certificate of another address': [
+      { tls: true, lines: other.lines },
+      (r) => r.url({ ca: other.ca }),
+      /certificate verification failed \(64: IP address mismatch\)/i],
     'a closed port': [{}, () => 'redis://127.0.0.1:1', /refused/],
   };
   await Promise.all(Object.entries(refusing).map(

@@ -636,7 +636,10 @@ static void
 start_tls(ngx_chat_redis_conn_t *conn)
 {
     SSL               *ssl;
-    char              *host = (char *) conn->host->host.data;
+    char              *name = (char *) conn->host->host.data;
+    ngx_str_t          host = conn->host->host;
+    ngx_addr_t         ip;
+    ngx_uint_t         ok;
     ngx_connection_t  *c = conn->peer.connection;
     X509_VERIFY_PARAM *param;
 
@@ -653,11 +656,12 @@ start_tls(ngx_chat_redis_conn_t *conn)
     SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE
                           | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 
-    /* the certificate's name; RFC 6066: a server name is never an address */
-    if (X509_VERIFY_PARAM_set1_ip_asc(param, host) == 0
-        && (X509_VERIFY_PARAM_set1_host(param, host, conn->host->host.len) == 0
-            || SSL_set_tlsext_host_name(ssl, host) == 0))
-    {
+    /* RFC 6066: a server name is never an address */
+    ok = ngx_parse_addr(conn->pool, &ip, host.data, host.len) == NGX_OK
+             ? X509_VERIFY_PARAM_set1_ip_asc(param, name)
+             : X509_VERIFY_PARAM_set1_host(param, name, host.len)
+                   && SSL_set_tlsext_host_name(ssl, name);
+    if (!ok) {
         ngx_chat_redis_conn_fail(conn, "no memory");
         return;
     }

@@ -36,7 +36,8 @@ class Redis {
     this.path = options.unix && `${dir}/redis.sock`;
     this.ca = options.tls && certificates().ca;
     this.admin = client(this.path ? { path: this.path }
-      : { port: this.port, ...(this.ca && { ca: readFileSync(this.ca) }) },
+      : { port: this.port, ...(this.ca && { ca: readFileSync(this.ca),
+        rejectUnauthorized: false }) },
     login);
   }
 
