@@ -286,7 +286,8 @@ enqueue(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd)
     cmd->is_setup = client->in_setup & 1;
     cmd->is_sent = 0;
     cmd->queued = cmd->tries ? cmd->queued : ngx_current_msec;
-    cmd->deadline = ngx_current_msec + client->patience;
+    cmd->deadline = ngx_current_msec
+                    + ngx_max(client->conn.conf->timeout, client->patience);
     client->bytes += cmd->bytes;
 
     if (cmd->is_setup) {
@@ -376,8 +377,12 @@ unsend(ngx_chat_redis_client_t *client)
     for (cmd = ngx_chat_redis_next(&client->cmds, NULL); cmd; cmd = next) {
         next = ngx_chat_redis_next(&client->cmds, cmd);
         cmd->is_sent = 0;
-        last = cmd->queued + 2 * client->patience;
-        cmd->deadline = ngx_current_msec + client->patience;
+        last = cmd->queued
+               + 2 * ngx_max(client->conn.conf->timeout, client->patience);
+
+        if (client->patience != 0) {
+            cmd->deadline = ngx_current_msec + client->patience;
+        }
 
         if ((ngx_msec_int_t) (cmd->deadline - last) > 0) {
             cmd->deadline = last;
@@ -783,8 +788,6 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
     client->conn.ready = on_ready;
     client->conn.reply = on_reply;
     client->conn.closed = on_closed;
-
-    client->patience = ngx_max(client->patience, conf->timeout);
 
     ngx_queue_init(&client->cmds);
     ngx_queue_init(&client->resend);

@@ -99,8 +99,7 @@ struct ngx_chat_redis_client_s {
     ngx_uint_t (*redirect)(ngx_chat_redis_client_t *client,
                            ngx_chat_redis_cmd_t *cmd, redisReply *reply);
 
-    /* An awaited command waits so long for a connection; conf's timeout, at
-     * least. */
+    /* An awaited command waits so long for a connection, at least. */
     ngx_msec_t patience;
 };
 
