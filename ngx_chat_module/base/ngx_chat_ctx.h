@@ -190,13 +190,13 @@ typedef enum {
 /* The answer to a request, from an upstream or the module. */
 typedef struct {
     chat_stream_t *stream;
-    chat_str_t     injected;  /* events, sent before or behind the first one */
-    size_t         ninjected; /* results in it */
-    void         **filters;   /* early: what the filters keep of the request */
-    uint32_t       status;
-    chat_end_e     end; /* once it is finished */
-    ngx_int_t      upstream_rc;
-    const char    *upstream_reason; /* eof, reset, timeout, malformed, stall;
+    chat_str_t  injected;  /* events to be sent, before or behind the first */
+    size_t      ninjected; /* results in it */
+    void      **filters;   /* early: what the filters keep of the request */
+    uint32_t    status;
+    chat_end_e  end; /* once it is finished */
+    ngx_int_t   upstream_rc;
+    const char *upstream_reason; /* eof, reset, timeout, malformed, stall;
                                        NULL: it did not break off */
 
     ngx_chat_answer_e mode;

@@ -21,7 +21,7 @@
 #include "record/ngx_chat_index.h"
 #include "store/ngx_chat_ask.h"
 
-#define NGX_CHAT_RESUME_TICK 5000  /* ms between looks, while it waits */
+#define NGX_CHAT_RESUME_TICK 2000  /* ms between looks, while it waits */
 #define NGX_CHAT_RESUME_GRACE 2000 /* ms for a page to send again */
 
 struct ngx_chat_resume_s {
@@ -35,7 +35,7 @@ struct ngx_chat_resume_s {
     /* while it waits for a request that is held */
     chat_store_watch_t watch;
     ngx_chat_timer_t   timer;
-    ngx_msec_t         until; /* a page may send again; 0: one is held */
+    ngx_msec_t         until; /* of the wait, if no request is held by then */
     char               before[CHAT_LISTED_ID]; /* the newest stream when the
                                                   wait began */
     unsigned           named : 1;   /* the client has named the stream */
@@ -166,28 +166,7 @@ stop_waiting(ngx_chat_resume_t *resume)
     }
 
     ngx_chat_event_cancel(&resume->timer.event);
-}
-
-
-/*
- * 1 if the client waits on although no request is held any more: after a
- * bounce a page sends its request again at once.
- */
-static ngx_uint_t
-may_be_sent_again(ngx_chat_ctx_t *ctx)
-{
-    ngx_chat_resume_t *resume = ctx->resume;
-
-    if (!resume->waits) {
-        return 0;
-    }
-
-    if (resume->until == 0) {
-        resume->until = ngx_max(ngx_current_msec + NGX_CHAT_RESUME_GRACE, 1);
-        ngx_chat_timer(ctx, &resume->timer, NGX_CHAT_RESUME_GRACE, on_timer);
-    }
-
-    return (ngx_msec_int_t) (resume->until - ngx_current_msec) > 0;
+    resume->waits = 0;
 }
 
 
@@ -226,11 +205,14 @@ must_wait(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n,
                             chat_store_alive, store, &held)
         == CHAT_OK)
     {
-        resume->until = 0;
+        resume->until =
+            ngx_current_msec + NGX_CHAT_RESUME_TICK + NGX_CHAT_RESUME_GRACE;
         return 1;
     }
 
-    return may_be_sent_again(ctx);
+    /* after a bounce a page sends its request again at once */
+    return resume->waits
+           && (ngx_msec_int_t) (resume->until - ngx_current_msec) > 0;
 }
 
 
@@ -572,10 +554,8 @@ check_request(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
 static void
 leave(ngx_chat_ctx_t *ctx)
 {
-    if (ctx->resume != NULL) {
-        stop_waiting(ctx->resume);
-        ngx_chat_ask_cancel(&ctx->resume->ask);
-    }
+    stop_waiting(ctx->resume);
+    ngx_chat_ask_cancel(&ctx->resume->ask);
 }
 
 

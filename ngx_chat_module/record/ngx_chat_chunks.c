@@ -23,18 +23,6 @@ ngx_chat_chunk_free(ngx_chat_chunk_t *chunk)
 
 
 ngx_uint_t
-ngx_chat_chunk_is_whole(const ngx_chat_chunk_t *chunk)
-{
-    const u_char *end = chunk->data + chunk->len;
-
-    return (chunk->len >= 2
-            && (ngx_memcmp(end - 2, "\n\n", 2) == 0
-                || ngx_memcmp(end - 2, "\r\r", 2) == 0))
-           || (chunk->len >= 4 && ngx_memcmp(end - 4, "\r\n\r\n", 4) == 0);
-}
-
-
-ngx_uint_t
 ngx_chat_chunks_is_from_start(const ngx_chat_chunks_t *chunks)
 {
     return chunks->first == NULL
@@ -145,7 +133,6 @@ add_chunk(ngx_chat_chunks_t *chunks, size_t len)
 
     chunks->last = chunk;
     chunks->kept += len;
-    chunks->length += len;
 
     while (chunks->kept > chunks->conf->record_max && chunks->first != chunk) {
         old = chunks->first;

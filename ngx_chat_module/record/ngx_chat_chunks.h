@@ -45,7 +45,6 @@ typedef struct {
     ngx_chat_chunk_t     *last;
     uint64_t              first_number; /* chunks before the first, so far */
     size_t                kept;         /* bytes */
-    uint64_t              length;       /* bytes of all chunks so far */
     chat_stream_t        *stream;  /* NULL: no event stream, or no memory */
     chat_buf_t            words;   /* the end of a stream that breaks off */
     ngx_uint_t            partial; /* the next event lacks its beginning */
@@ -85,9 +84,6 @@ void ngx_chat_chunks_free(ngx_chat_chunks_t *chunks);
 
 /* Gives a reference back. NULL is allowed. */
 void ngx_chat_chunk_free(ngx_chat_chunk_t *chunk);
-
-/* 1 if an event ends with the chunk. */
-ngx_uint_t ngx_chat_chunk_is_whole(const ngx_chat_chunk_t *chunk);
 
 /*
  * Moves the cursor to its next byte: *chunk has it, at cursor->from.

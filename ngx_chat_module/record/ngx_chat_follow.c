@@ -124,6 +124,19 @@ send_last(ngx_chat_ctx_t *ctx, ngx_uint_t is_whole)
 }
 
 
+/* 1 if an event ends with the chunk. */
+static ngx_uint_t
+ends_event(const ngx_chat_chunk_t *chunk)
+{
+    const u_char *end = chunk->data + chunk->len;
+
+    return (chunk->len >= 2
+            && (ngx_memcmp(end - 2, "\n\n", 2) == 0
+                || ngx_memcmp(end - 2, "\r\r", 2) == 0))
+           || (chunk->len >= 4 && ngx_memcmp(end - 4, "\r\n\r\n", 4) == 0);
+}
+
+
 /*
  * Ends a stream before its end with these words. Empty ones: with the
  * dialect's event for a client that is too slow.
@@ -137,9 +150,7 @@ send_words(ngx_chat_ctx_t *ctx, chat_str_t words)
     const ngx_chat_chunks_t *chunks = &follow->follower.reader->chunks;
 
     /* a part of an event must end before another begins */
-    if (cursor->placed && cursor->at != NULL
-        && !ngx_chat_chunk_is_whole(cursor->at))
-    {
+    if (cursor->placed && cursor->at != NULL && !ends_event(cursor->at)) {
         chat_buf_puts(&follow->own, "\n\n");
     }
 
@@ -421,11 +432,9 @@ set_headers(ngx_chat_ctx_t *ctx, const chat_recording_head_t *head)
 
 /* Sends status and headers of the recording's head. */
 static ngx_int_t
-send_header(ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)
+send_header(ngx_chat_ctx_t *ctx, const chat_recording_head_t *head)
 {
-    ngx_http_request_t          *r = ctx->request;
-    const ngx_chat_chunks_t     *chunks = &reader->chunks;
-    const chat_recording_head_t *head = &chunks->head;
+    ngx_http_request_t *r = ctx->request;
 
     ctx->response.status = head->status;
     ctx->response.mode = NGX_CHAT_ANSWER_LOCAL;
@@ -436,10 +445,6 @@ send_header(ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)
 
     r->disable_not_modified = 1; /* as of the upstream's own answer */
     r->headers_out.status = head->status;
-    r->headers_out.content_length_n =
-        reader->state == NGX_CHAT_READER_COMPLETE && !chunks->is_sse
-            ? (off_t) chunks->length
-            : -1;
 
     return set_headers(ctx, head) == NGX_OK ? ngx_http_send_header(r)
                                             : NGX_ERROR;
@@ -490,7 +495,7 @@ ngx_chat_follow_answer(ngx_chat_ctx_t *ctx, chat_str_t message,
     ctx->response.answered = 1;
     ngx_chat_metrics_verdict(ctx);
 
-    rc = send_header(ctx, ctx->follow->follower.reader);
+    rc = send_header(ctx, &ctx->follow->follower.reader->chunks.head);
     if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
         if (rc == NGX_OK) {
             ctx->response.end = CHAT_END_FINISHED;

@@ -11,7 +11,6 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "facts/chat_conversation.h"
 #include "facts/chat_recording.h"
 #include "record/ngx_chat_index.h"
 #include "store/ngx_chat_ask.h"

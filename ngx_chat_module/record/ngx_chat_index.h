@@ -15,7 +15,6 @@
 #include <ngx_http.h>
 
 #include "response/ngx_chat_response.h"
-#include "facts/chat_conversation.h"
 
 struct ngx_chat_indexed_s {
     chat_key_t         index; /* the conversation's */

@@ -24,14 +24,6 @@ static void ask(ngx_chat_reader_t *reader);
 static void look(ngx_chat_reader_t *reader);
 
 
-ngx_uint_t
-ngx_chat_reader_is_open(const ngx_chat_reader_t *reader)
-{
-    return reader->state == NGX_CHAT_READER_ASKING
-           || reader->state == NGX_CHAT_READER_RUNNING;
-}
-
-
 static void
 wake_followers(ngx_chat_reader_t *reader)
 {
@@ -113,10 +105,7 @@ on_empty(ngx_chat_reader_t *reader)
         reader->dirty = 0;
         ask(reader);
 
-    } else if (!reader->is_final && reader->over != NULL) {
-        look(reader);
-
-    } else if (!reader->is_final) {
+    } else if (reader->over == NULL) {
         if (!reader->is_live) {
             reader->is_live = 1;
             wake_followers(reader);
@@ -289,7 +278,7 @@ look(ngx_chat_reader_t *reader)
         return;
     }
 
-    reader->is_final = reader->over != NULL;
+    /* where over is set by now, what this does not find is lost */
     reader->op.done = on_entries;
     store->read(store, &reader->op, &reader->source.key,
                 reader->chunks.position);
@@ -318,11 +307,10 @@ on_tick(ngx_event_t *ev)
 
     if (reader->silent % NGX_CHAT_READER_PROBE == 0) {
         reader->dirty = 1; /* a notification may be lost */
-        look(reader);
+    }
 
-    } else if (reader->over != NULL || reader->errors != 0
-               || (reader->source.ended
-                   && reader->state == NGX_CHAT_READER_ASKING))
+    if (reader->dirty || reader->over != NULL || reader->errors != 0
+        || (reader->source.ended && reader->state == NGX_CHAT_READER_ASKING))
     {
         look(reader);
     }

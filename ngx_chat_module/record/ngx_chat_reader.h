@@ -18,11 +18,12 @@
 #include "record/ngx_chat_chunks.h"
 
 typedef enum {
-    NGX_CHAT_READER_ASKING,   /* awaits the head; then NONE or RUNNING */
-    NGX_CHAT_READER_NONE,     /* nothing is recorded; final */
-    NGX_CHAT_READER_RUNNING,  /* awaits entries; then COMPLETE or BROKEN */
-    NGX_CHAT_READER_COMPLETE, /* all of it is there; final */
-    NGX_CHAT_READER_BROKEN    /* the rest will not come; final */
+    NGX_CHAT_READER_ASKING,  /* awaits the head; then NONE or RUNNING */
+    NGX_CHAT_READER_RUNNING, /* awaits entries */
+    /* final: */
+    NGX_CHAT_READER_NONE,     /* nothing is recorded */
+    NGX_CHAT_READER_COMPLETE, /* all of it is there */
+    NGX_CHAT_READER_BROKEN    /* the rest will not come */
 } ngx_chat_reader_state_e;
 
 /* The recording to follow. */
@@ -53,7 +54,6 @@ typedef struct {
 
     unsigned is_live : 1;    /* all entries that there were have been read */
     unsigned is_written : 1; /* the producer has said that it is over */
-    unsigned is_final : 1;   /* what this read does not find is lost */
     unsigned again : 1;      /* notified while asking */
     unsigned dirty : 1;      /* the facts may have changed */
 } ngx_chat_reader_t;
@@ -78,6 +78,7 @@ ngx_int_t ngx_chat_reader_join(ngx_chat_ctx_t          *ctx,
 void ngx_chat_reader_leave(ngx_chat_follower_t *follower);
 
 /* 1 while more may be known later. */
-ngx_uint_t ngx_chat_reader_is_open(const ngx_chat_reader_t *reader);
+#define ngx_chat_reader_is_open(reader) \
+    ((reader)->state <= NGX_CHAT_READER_RUNNING)
 
 #endif /* NGX_CHAT_READER_H */

@@ -334,8 +334,6 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx)
     size_t              n;
     const chat_piece_t *pieces;
 
-    ngx_chat_stall_end(ctx);
-
     /* a claim that stands is ended, even if its body could not be parsed */
     if (ctx->response.finished
         || (ctx->dialect == NULL && ctx->attempt.k == 0)) {

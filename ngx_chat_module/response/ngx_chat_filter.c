@@ -116,6 +116,7 @@ open_stream(ngx_chat_ctx_t *ctx)
 static void
 close_filter(ngx_chat_ctx_t *ctx)
 {
+    ngx_chat_event_cancel(&ctx->filter->stall.event);
     chat_follow_free(&ctx->filter->injector);
 }
 

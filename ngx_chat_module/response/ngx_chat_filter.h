@@ -33,8 +33,7 @@ struct ngx_chat_filter_s {
     void  *input_data;
     size_t burst; /* bytes since it last yielded */
 
-    unsigned injected_sent : 1; /* the injected events have gone out */
-    unsigned keepalive : 1;     /* the client's, before the upstream ended */
+    unsigned keepalive : 1; /* the client's, before the upstream ended */
 };
 
 /* ngx_chat_output.c */

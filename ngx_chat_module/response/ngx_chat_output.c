@@ -135,10 +135,10 @@ add_injected(ngx_chat_chain_t *chain)
 {
     ngx_chat_ctx_t *ctx = chain->ctx;
 
-    ctx->filter->injected_sent = 1;
     ngx_chat_metrics_of(ctx->worker)->counts[CHAT_COUNT_INJECTED] +=
         ctx->response.ninjected;
     add_copy(chain, ctx->response.injected);
+    ctx->response.injected.len = 0;
 }
 
 
@@ -147,7 +147,7 @@ add_injected(ngx_chat_chain_t *chain)
 static ngx_uint_t
 must_inject(ngx_chat_ctx_t *ctx, ngx_uint_t before)
 {
-    return !ctx->filter->injected_sent && ctx->response.injected.len != 0
+    return ctx->response.injected.len != 0
            && (ctx->dialect->inject_after == NULL) == before;
 }
 

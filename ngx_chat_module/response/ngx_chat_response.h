@@ -15,10 +15,6 @@
 
 /* ngx_chat_upstream.c */
 
-
-/* The silence of the stream is bounded no more; safe at any time. */
-void ngx_chat_stall_end(ngx_chat_ctx_t *ctx);
-
 /*
  * Ends an answer because a client has asked for it; patient: not before its
  * client has taken what it was sent. NGX_AGAIN: it has not, the caller tries

@@ -109,15 +109,6 @@ ngx_chat_stall_progress(ngx_chat_ctx_t *ctx)
 }
 
 
-void
-ngx_chat_stall_end(ngx_chat_ctx_t *ctx)
-{
-    if (ctx->filter != NULL) {
-        ngx_chat_event_cancel(&ctx->filter->stall.event);
-    }
-}
-
-
 /* Why the upstream ended, while its connection can still be asked. */
 static const char *
 find_reason(ngx_http_upstream_t *u, ngx_int_t rc)

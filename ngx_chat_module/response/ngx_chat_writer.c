@@ -27,7 +27,6 @@
 #define NGX_CHAT_WRITER_BULK (256 * 1024)   /* of one, where many wait */
 #define NGX_CHAT_WRITER_ENTRY (16 * 1024)   /* bytes of an entry at most */
 #define NGX_CHAT_WRITER_WAITS (1024 * 1024) /* bytes that wait at most */
-#define NGX_CHAT_WRITER_LAST 10000 /* ms for the end, after the request */
 
 /* An answer on its way into the store. It may outlive its request. */
 struct ngx_chat_writer_s {
@@ -37,25 +36,25 @@ struct ngx_chat_writer_s {
     const ngx_chat_loc_conf_t *conf;
     chat_store_op_t            op; /* the decision, then each append */
     chat_key_t                 key;
-    ngx_event_t                turn; /* the end of this turn of the loop */
-    ngx_event_t  silence;            /* a long time without bytes or reply */
-    chat_buf_t   head;               /* status and headers, for the facts */
-    chat_buf_t   bytes;              /* what waits, behind room for a count */
-    size_t       used;               /* of bytes, what is appended */
-    chat_count_t count;              /* of the events that were written */
-    chat_count_t after;              /* and with those that wait, if known */
-    uint64_t     position;           /* of the next entry */
-    uint64_t     keep;               /* entries before it may be forgotten */
-    uint64_t     next_keep;
-    size_t       since_keep; /* bytes written since next_keep */
-    size_t       written;    /* bytes */
-    size_t       most;       /* bytes of an entry */
-    uint32_t     ttl;
-    unsigned     decided : 1; /* it is recorded */
-    unsigned     over : 1;    /* no more bytes come */
-    unsigned     ended : 1;   /* the last entry is appended */
-    unsigned     indexed : 1; /* a client may resume at any time */
-    unsigned     counted : 1; /* after is known */
+    ngx_event_t                turn;    /* the end of this turn of the loop */
+    ngx_event_t                silence; /* half of ttl without bytes */
+    chat_buf_t                 head;    /* status and headers, for the facts */
+    chat_buf_t                 bytes; /* what waits, behind room for a count */
+    size_t                     used;  /* of bytes, what is appended */
+    chat_count_t               count; /* of the events that were written */
+    chat_count_t               after; /* and with those that wait, if known */
+    uint64_t                   position; /* of the next entry */
+    uint64_t                   keep; /* entries before it may be forgotten */
+    uint64_t                   next_keep;
+    size_t                     since_keep; /* bytes written since next_keep */
+    size_t                     written;    /* bytes */
+    size_t                     most;       /* bytes of an entry */
+    uint32_t                   ttl;
+    unsigned                   decided : 1; /* it is recorded */
+    unsigned                   over : 1;    /* no more bytes come */
+    unsigned                   ended : 1;   /* the last entry is appended */
+    unsigned indexed : 1; /* a client may resume at any time */
+    unsigned counted : 1; /* after is known */
 };
 
 
@@ -216,15 +215,6 @@ compact(ngx_chat_writer_t *writer)
 }
 
 
-static void
-arm_silence(ngx_chat_writer_t *writer)
-{
-    ngx_add_timer(&writer->silence, writer->ctx != NULL
-                                        ? (ngx_msec_t) writer->ttl * 500
-                                        : NGX_CHAT_WRITER_LAST);
-}
-
-
 /*
  * Appends what waits, until an append is under way, in entries that begin with
  * the count of the events before them. Where nothing waits, an empty entry if
@@ -271,7 +261,7 @@ write_entries(ngx_chat_writer_t *writer, ngx_uint_t silent)
     }
 
     compact(writer);
-    arm_silence(writer);
+    ngx_add_timer(&writer->silence, (ngx_msec_t) writer->ttl * 500);
 }
 
 
@@ -346,9 +336,7 @@ on_silence(ngx_event_t *ev)
 {
     ngx_chat_writer_t *writer = ev->data;
 
-    if (writer->ctx == NULL) {
-        clear(writer); /* the store does not reply */
-    } else if (!writer->over) {
+    if (writer->ctx != NULL && !writer->over) {
         write_entries(writer, 1);
     }
 }
@@ -539,7 +527,6 @@ close_writer(ngx_chat_ctx_t *ctx)
 
     writer->ctx = NULL;
     ctx->writer = NULL;
-    arm_silence(writer);
     end_if_written(writer);
 }
 

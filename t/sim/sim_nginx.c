@@ -673,12 +673,6 @@ ngx_chat_orphan_hook(ngx_chat_ctx_t *ctx)
 }
 
 
-void
-ngx_chat_stall_end(ngx_chat_ctx_t *ctx)
-{
-}
-
-
 ngx_uint_t
 ngx_chat_upstream_unsent(ngx_chat_ctx_t *ctx)
 {
