@@ -2,9 +2,9 @@
  * chat_calls.h: the calls of one stream, in one table.
  *
  * The dialect's reader opens a call here and finds it again, by its id or by
- * its place; all else that the module knows of the call hangs on it: the
- * replay filter's openings, the pieces of its arguments, its entry in the
- * tracker's step. Events carry the call, so that it is looked up once.
+ * its place; all else that the module knows of the call hangs on it: its
+ * openings, which the replay filter judges and the tracker follows, and the
+ * pieces of its arguments. Events carry the call, so that it is looked up once.
  * Ids that the client brought in its request are in the same table.
  *
  * A look-up costs the length of the id. A stream has at most CHAT_OPENED_MAX
@@ -30,6 +30,7 @@ struct chat_known_s {
     chat_known_t       *next;    /* in the list of all */
     chat_stream_call_t *call;    /* that the reader opened by this id */
     chat_opening_t     *running; /* in this stream, not ready; or NULL */
+    chat_opening_t     *tracked; /* the newest that the tracker knows by it */
     chat_str_t          id;
     chat_str_t          name;
     const chat_call_t  *brought; /* by the request, as its newest; or NULL: */
@@ -53,6 +54,15 @@ struct chat_opening_s {
     chat_str_t            name;  /* empty: not known */
     chat_replay_verdict_e verdict;
     int                   ready;
+
+    /* As the client has it: set by the tracker, when frames have left. */
+    uint32_t      step;     /* number of its step; 0: it has not left */
+    uint32_t      position; /* in the step */
+    chat_str_t    id;       /* empty: not known */
+    chat_kind_e   kind;
+    chat_digest_t fingerprint; /* all zero: not known */
+    unsigned      complete : 1;
+    unsigned      settled : 1; /* the stream has its result */
 };
 
 /* A dialect's own record of a call begins with this one. */
@@ -66,8 +76,6 @@ struct chat_stream_call_s {
     chat_known_t       *known;       /* of its id; NULL: not looked for yet */
     chat_opening_t     *opening;     /* the newest; NULL: none was judged */
     chat_buf_t          args;        /* pieces since the opening */
-    uint32_t            step;        /* of the tracker, in which */
-    uint32_t            entry;       /* this is its entry, from 1 on */
     unsigned            ready : 1;   /* the reader has said so */
     unsigned            gathers : 1; /* it was opened: pieces are kept */
     unsigned            lost : 1;    /* pieces past the bound */

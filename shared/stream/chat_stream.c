@@ -60,12 +60,12 @@ chat_stream_create(const chat_stream_conf_t *conf)
     stream->frame = chat_arena_create(0);
 
     if (stream->arena == NULL || stream->frame == NULL
-        || chat_tracker_init(&stream->track, &stream->conf, &stream->info,
-                             stream->arena)
-               != CHAT_OK
         || (stream->reader =
                 chat_dialect_open(conf->dialect, stream->arena, conf->request))
-               == NULL)
+               == NULL
+        || chat_tracker_init(&stream->track, &stream->conf, &stream->info,
+                             &stream->reader->calls)
+               != CHAT_OK)
     {
         chat_stream_destroy(stream);
         return NULL;
@@ -588,7 +588,7 @@ give_up(chat_stream_t *stream, const chat_frame_t *frame)
 
     pass(stream, chat_sse_tail(&stream->sse), 0);
     pass(stream, chat_sse_unread(&stream->sse), 1);
-    chat_tracker_end(&stream->track);
+    chat_tracker_break(&stream->track);
     stream->info.foreign = 1;
     stream->over = 1;
 }
@@ -807,7 +807,7 @@ chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
         }
     }
 
-    chat_tracker_end(&stream->track);
+    chat_tracker_break(&stream->track);
     return end(stream, pieces, n);
 }
 
@@ -822,12 +822,12 @@ chat_stream_facts(chat_stream_t *stream, const chat_stream_facts_t **facts)
 size_t
 chat_stream_settled(const chat_stream_t *stream, chat_str_t *ids, size_t max)
 {
-    size_t                   i, n = 0;
-    const chat_track_step_t *step = &stream->track.step;
+    size_t                n = 0;
+    const chat_opening_t *call = stream->track.step.first;
 
-    for (i = 0; i < step->ncalls && n < max; i++) {
-        if (step->calls[i].settled) {
-            ids[n++] = step->calls[i].id;
+    for (/* void */; call != NULL && n < max; call = call->later) {
+        if (call->step == stream->track.step.number && call->settled) {
+            ids[n++] = call->id;
         }
     }
 

@@ -12,10 +12,6 @@
 
 #include "stream/chat_tracker.h"
 
-#include <stdio.h>
-
-#define CHAT_TRACK_CALLS 4096
-
 
 /* Forgets what was taken, if it was. */
 static void
@@ -83,7 +79,7 @@ step_facts(chat_tracker_t *track)
 
 
 static int
-is_member(const chat_tracked_t *call)
+is_member(const chat_opening_t *call)
 {
     return call->kind != CHAT_KIND_PROVIDER && call->id.len != 0;
 }
@@ -132,29 +128,53 @@ put_open(chat_tracker_t *track)
 }
 
 
+/* The call, once it is complete; before that, that the step has members. */
 static void
-put_call(chat_tracker_t *track, const chat_tracked_t *call)
+put_call(chat_tracker_t *track, const chat_opening_t *call)
 {
-    if (!track->step.named || track->step.untracked || !call->ready
-        || !is_member(call))
-    {
+    if (!track->step.named || track->step.untracked || !is_member(call)) {
         return;
     }
 
     put_open(track);
-    chat_facts_call(step_facts(track), call->id, call->kind, call->position,
-                    &call->fingerprint);
+
+    if (call->complete) {
+        chat_facts_call(step_facts(track), call->id, call->kind,
+                        call->position, &call->fingerprint);
+    }
 }
 
 
-static void
+/* The newest call of the step with this id, or NULL. */
+static chat_opening_t *
+find_call(const chat_tracker_t *track, chat_str_t id)
+{
+    const chat_known_t *known = chat_calls_known(track->calls, id);
+    chat_opening_t     *call = known ? known->tracked : NULL;
+
+    return call != NULL && call->step == track->step.number
+                   && chat_str_eq(call->id, id)
+               ? call
+               : NULL;
+}
+
+
+/* All calls of the step; returns how many of them are complete members. */
+static unsigned
 put_calls(chat_tracker_t *track)
 {
-    size_t i;
+    unsigned        n = 0;
+    chat_opening_t *call;
 
-    for (i = 0; i < track->step.ncalls; i++) {
-        put_call(track, &track->step.calls[i]);
+    for (call = track->step.first; call != NULL; call = call->later) {
+        if (call->step == track->step.number) {
+            put_call(track, call);
+            n += call->complete && is_member(call)
+                 && find_call(track, call->id) == call;
+        }
     }
+
+    return n;
 }
 
 
@@ -173,12 +193,11 @@ put_result(chat_tracker_t *track, chat_facts_t *facts,
 }
 
 
-/* The step is given up or has ended without a seal. */
-static void
-break_step(chat_tracker_t *track)
+void
+chat_tracker_break(chat_tracker_t *track)
 {
     if (track->step.opened && !track->step.sealed) {
-        put_calls(track);
+        (void) put_calls(track);
         chat_facts_add(step_facts(track), "broken", chat_cstr("1"));
         track->step.opened = 0;
     }
@@ -189,7 +208,7 @@ break_step(chat_tracker_t *track)
 static void
 give_up(chat_tracker_t *track)
 {
-    break_step(track);
+    chat_tracker_break(track);
     track->step.untracked = 1;
 }
 
@@ -251,7 +270,7 @@ name_step(chat_tracker_t *track)
     }
 
     call.chain = chat_str(NULL, 0);
-    call.first_id = step->calls[0].id;
+    call.first_id = step->first->id;
     step->by_call = add_name(track, &call) != 0;
 }
 
@@ -260,7 +279,6 @@ name_step(chat_tracker_t *track)
 static void
 rename_step(chat_tracker_t *track)
 {
-    size_t             i;
     chat_track_step_t *step = &track->step;
 
     /* The chain keeps its name; no request uses the first call's old one. */
@@ -272,72 +290,39 @@ rename_step(chat_tracker_t *track)
     step->opened = 0;
     name_step(track);
 
-    for (i = 0; i < step->ncalls; i++) {
-        if (is_member(&step->calls[i])) {
-            put_open(track);
-        }
-    }
-
-    put_calls(track);
+    (void) put_calls(track);
 }
 
 
 static void
 next_step(chat_tracker_t *track)
 {
-    uint32_t           serial = track->step.serial + 1;
-    chat_track_step_t *step = &track->step;
+    chat_track_step_t next = {
+        .number = track->step.number + 1,
+        .turn = track->info->id,
+        .ordinal = track->steps ? track->steps - 1 : 0,
+    };
 
-    break_step(track);
-    chat_arena_reset(track->step_arena);
-
-    memset(step, 0, sizeof(*step));
-    chat_table_init(&step->ids, track->step_arena);
-    step->serial = serial;
-    step->turn = track->info->id;
-    step->ordinal = track->steps ? track->steps - 1 : 0;
+    chat_tracker_break(track);
+    track->step = next;
 }
 
 
-/* Gives the call an id that it can be known by; 0 if that cannot be. */
+/* The call has the id of this event, if any; 0: it cannot be known by it. */
 static int
-identify(chat_tracker_t *track, chat_tracked_t *call, chat_str_t id)
+identify(chat_opening_t *call, chat_str_t id)
 {
-    chat_table_entry_t *entry;
+    if (id.len == 0) {
+        return 1;
+    }
 
-    if (id.len > CHAT_ID_MAX
-        || chat_arena_dup(track->step_arena, id, &call->id) != CHAT_OK)
-    {
+    if (call->known == NULL) {
         return 0;
     }
 
-    entry = id.len ? chat_table_put(&track->step.ids, call->id) : NULL;
-    if (entry != NULL && entry->number <= call->position) {
-        entry->number = (size_t) call->position + 1;
-    }
-
-    return entry != NULL || id.len == 0;
-}
-
-
-/* A new call of the step; NULL: it is not followed. */
-static chat_tracked_t *
-add_call(chat_tracker_t *track, chat_str_t id)
-{
-    chat_tracked_t    *call = NULL;
-    chat_track_step_t *step = &track->step;
-
-    if (step->ncalls < CHAT_TRACK_CALLS) {
-        call = chat_arena_push(track->step_arena, &step->calls, &step->ncalls,
-                               &step->size, sizeof(*call));
-    }
-
-    if (call == NULL) {
-        return NULL;
-    }
-
-    call->position = (uint32_t) step->ncalls - 1;
-    return identify(track, call, id) ? call : NULL;
+    call->id = call->known->id;
+    call->known->tracked = call;
+    return 1;
 }
 
 
@@ -359,9 +344,13 @@ count_member(chat_tracker_t *track, int is_new)
 static void
 on_open(chat_tracker_t *track, const chat_event_t *event)
 {
-    chat_tracked_t     *call;
-    chat_track_step_t  *step = &track->step;
-    chat_stream_call_t *of = event->call;
+    chat_opening_t    *call = event->opening;
+    chat_track_step_t *step = &track->step;
+
+    /* An input error for a call that the client has opens none. */
+    if (call == NULL || call->complete) {
+        return;
+    }
 
     /* Calls behind a seal, or before any step was opened. */
     if (step->sealed
@@ -376,21 +365,19 @@ on_open(chat_tracker_t *track, const chat_event_t *event)
     }
 
     track->info->calls++;
-    if (step->untracked) {
+    if (step->untracked || call->step == step->number) {
         return;
     }
 
-    call = add_call(track, event->id);
-    if (call == NULL) {
+    call->step = step->number;
+    call->position = step->ncalls++;
+    call->kind = event->kind;
+    step->first = step->first ? step->first : call;
+
+    if (!identify(call, event->id)) {
         give_up(track);
         return;
     }
-
-    call->older = of->step == step->serial ? of->entry : 0;
-    of->step = step->serial;
-    of->entry = (uint32_t) step->ncalls;
-    call->kind = event->kind;
-    call->named = event->name.len != 0;
 
     if (!count_member(track, call->kind != CHAT_KIND_PROVIDER)) {
         return;
@@ -400,27 +387,12 @@ on_open(chat_tracker_t *track, const chat_event_t *event)
         name_step(track);
     }
 
-    if (is_member(call)) {
-        put_open(track);
-    }
-}
-
-
-/* The newest call of the step with this id, or NULL. */
-static chat_tracked_t *
-find_call(const chat_track_step_t *step, chat_str_t id)
-{
-    const chat_table_entry_t *entry =
-        id.len ? chat_table_find(&step->ids, id) : NULL;
-
-    return entry && chat_str_eq(step->calls[entry->number - 1].id, id)
-               ? &step->calls[entry->number - 1]
-               : NULL;
+    put_call(track, call);
 }
 
 
 static void
-count_settled(chat_tracker_t *track, chat_tracked_t *call)
+count_settled(chat_tracker_t *track, chat_opening_t *call)
 {
     track->info->settled += !call->settled;
     call->settled = 1;
@@ -431,25 +403,28 @@ static void
 on_ready(chat_tracker_t *track, const chat_event_t *event)
 {
     int                renamed;
-    chat_tracked_t    *call;
+    chat_opening_t    *call = event->opening;
     chat_track_step_t *step = &track->step;
 
-    if (event->call->step != step->serial || event->call->entry == 0) {
+    if (call == NULL || call->step != step->number) {
         return;
     }
 
-    call = &step->calls[event->call->entry - 1];
     if (event->failed) {
         count_settled(track, call);
     }
 
+    if (call->complete) {
+        return;
+    }
+
     renamed = event->id.len != 0 && !chat_str_eq(event->id, call->id);
-    if (renamed && !identify(track, call, event->id)) {
+    if (renamed && !identify(call, event->id)) {
         give_up(track);
         return;
     }
 
-    if (!call->named && event->name.len != 0) {
+    if (call->name.len == 0 && event->name.len != 0) {
         call->kind = event->kind;
     }
 
@@ -457,8 +432,7 @@ on_ready(chat_tracker_t *track, const chat_event_t *event)
         call->fingerprint = event->digest;
     }
 
-    call->ready = 1;
-    event->call->entry = call->older;
+    call->complete = 1;
     if (step->untracked) {
         return;
     }
@@ -475,7 +449,7 @@ static void
 on_ask(chat_tracker_t *track, const chat_event_t *event)
 {
     int             is_new;
-    chat_tracked_t *call = find_call(&track->step, event->id);
+    chat_opening_t *call = find_call(track, event->id);
 
     if (call == NULL) {
         return;
@@ -490,43 +464,19 @@ on_ask(chat_tracker_t *track, const chat_event_t *event)
 }
 
 
-/*
- * The request's last call of this id in its current turn, or NULL. Few streams
- * have results of calls that are not theirs: the first one indexes all.
- */
-static const chat_call_t *
-find_earlier(chat_tracker_t *track, chat_str_t id)
-{
-    chat_table_entry_t   *entry;
-    const chat_request_t *rq = track->conf->request;
-
-    for (/* void */; rq != NULL && rq->turn + track->indexed < rq->ncalls;
-         track->indexed++)
-    {
-        entry = chat_table_put(&track->earlier,
-                               rq->calls[rq->turn + track->indexed].id);
-        if (entry == NULL) {
-            return NULL;
-        }
-
-        entry->number = rq->turn + track->indexed;
-    }
-
-    entry = chat_table_find(&track->earlier, id);
-
-    return entry != NULL ? &rq->calls[entry->number] : NULL;
-}
-
-
 /* A call that the request had left open: the result is of that batch. */
 static void
 on_earlier_result(chat_tracker_t *track, const chat_event_t *event)
 {
     chat_key_t            key;
-    const chat_call_t    *call = find_earlier(track, event->id);
+    const chat_known_t   *known = chat_calls_known(track->calls, event->id);
+    const chat_call_t    *call = known ? known->brought : NULL;
     const chat_request_t *rq = track->conf->request;
 
-    if (call != NULL && chat_call_is_member(call) && call->step < rq->nsteps
+    /* those that the store knows are of no step of the request */
+    if (call != NULL && rq != NULL && rq->turn < rq->ncalls
+        && track->conf->known == &rq->calls[rq->turn]
+        && chat_call_is_member(call) && call->step < rq->nsteps
         && (call->outcome == CHAT_OUTCOME_NONE
             || call->outcome == CHAT_OUTCOME_PARTIAL)
         && chat_batch_key(&track->conf->scope, &rq->steps[call->step], &key)
@@ -541,7 +491,7 @@ on_earlier_result(chat_tracker_t *track, const chat_event_t *event)
 static void
 on_result(chat_tracker_t *track, const chat_event_t *event)
 {
-    chat_tracked_t    *call;
+    chat_opening_t    *call;
     chat_track_step_t *step = &track->step;
 
     if (event->id.len == 0 || event->id.len > CHAT_ID_MAX
@@ -551,7 +501,7 @@ on_result(chat_tracker_t *track, const chat_event_t *event)
         return;
     }
 
-    call = find_call(step, event->id);
+    call = find_call(track, event->id);
     if (call == NULL) {
         on_earlier_result(track, event);
         return;
@@ -567,20 +517,11 @@ on_result(chat_tracker_t *track, const chat_event_t *event)
 static void
 on_seal(chat_tracker_t *track)
 {
-    size_t             i;
-    unsigned           n = 0;
-    chat_tracked_t    *call;
+    unsigned           n;
     chat_track_step_t *step = &track->step;
 
     if (step->opened && !step->sealed) {
-        put_calls(track);
-
-        for (i = 0; i < step->ncalls; i++) {
-            call = &step->calls[i];
-            n += call->ready && is_member(call)
-                 && find_call(step, call->id) == call;
-        }
-
+        n = put_calls(track);
         chat_facts_put(step_facts(track), "seal", "%u", n);
     }
 
@@ -596,7 +537,7 @@ on_step(chat_tracker_t *track, chat_str_t chain)
     next_step(track);
 
     if (chain.len <= CHAT_ID_MAX
-        && chat_arena_dup(track->step_arena, chain, &track->step.chain)
+        && chat_arena_dup(track->calls->arena, chain, &track->step.chain)
                != CHAT_OK)
     {
         track->step.chain = chat_str(NULL, 0);
@@ -606,28 +547,23 @@ on_step(chat_tracker_t *track, chat_str_t chain)
 
 chat_rc_e
 chat_tracker_init(chat_tracker_t *track, const chat_stream_conf_t *conf,
-                  chat_stream_info_t *info, chat_arena_t *arena)
+                  chat_stream_info_t *info, chat_calls_t *calls)
 {
     memset(track, 0, sizeof(*track));
     track->conf = conf;
     track->info = info;
-    track->arena = arena;
+    track->calls = calls;
     chat_facts_init(&track->nowhere, NULL);
     track->put_arena = chat_arena_create(0);
-    track->step_arena = chat_arena_create(0);
-    track->step.serial = 1;
-    chat_table_init(&track->step.ids, track->step_arena);
-    chat_table_init(&track->earlier, track->arena);
+    track->step.number = 1;
 
-    return track->put_arena != NULL && track->step_arena != NULL ? CHAT_OK
-                                                                 : CHAT_ERROR;
+    return track->put_arena != NULL ? CHAT_OK : CHAT_ERROR;
 }
 
 
 void
 chat_tracker_free(chat_tracker_t *track)
 {
-    chat_arena_destroy(track->step_arena);
     chat_arena_destroy(track->put_arena);
 }
 
@@ -644,7 +580,7 @@ chat_tracker_event(chat_tracker_t *track, const chat_event_t *event)
     switch (event->type) {
     case CHAT_EVENT_TURN_OPEN:
         if (!track->turn_open && event->id.len <= CHAT_ID_MAX) {
-            (void) chat_arena_dup(track->arena, event->id, &info->id);
+            (void) chat_arena_dup(track->calls->arena, event->id, &info->id);
         }
         track->turn_open = 1;
         break;
@@ -688,11 +624,4 @@ chat_tracker_event(chat_tracker_t *track, const chat_event_t *event)
     default:
         break;
     }
-}
-
-
-void
-chat_tracker_end(chat_tracker_t *track)
-{
-    break_step(track);
 }

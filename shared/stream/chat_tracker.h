@@ -12,32 +12,18 @@
 
 #include "bytes/chat_arena.h"
 #include "bytes/chat_str.h"
-#include "bytes/chat_table.h"
+#include "dialect/chat_calls.h"
 #include "facts/chat_batch.h"
 #include "stream/chat_stream.h"
 
-/* A call of the step. */
 typedef struct {
-    chat_str_t    id;
-    uint32_t      older; /* entry of the same call, from 1 on; 0: none */
-    uint32_t      position;
-    chat_kind_e   kind;
-    chat_digest_t fingerprint; /* all zero: not known */
-    unsigned      named : 1;   /* its opening gave its tool's name */
-    unsigned      ready : 1;
-    unsigned      settled : 1; /* the stream has its result */
-} chat_tracked_t;
-
-typedef struct {
-    chat_tracked_t *calls;
-    size_t          ncalls;
-    size_t          size;
+    uint32_t        number; /* in the stream, from 1 */
+    chat_opening_t *first;  /* the others are behind it in chat_calls */
+    uint32_t        ncalls;
     size_t          members;
-    chat_table_t    ids;     /* number: newest call, from 1 on */
-    uint32_t        serial;  /* of the step in the stream, from 1 */
     chat_str_t      turn;    /* id of the response */
     chat_str_t      chain;   /* what names it, and nothing else does; empty:
-                                turn may */
+                              turn may */
     uint32_t        ordinal; /* among the stream's steps */
     chat_key_t      keys[CHAT_NAMES_MAX]; /* of the chain, then of the call */
     size_t          nkeys;
@@ -51,19 +37,15 @@ typedef struct {
 typedef struct {
     const chat_stream_conf_t *conf;
     chat_stream_info_t       *info;
-    chat_arena_t             *arena;      /* lives as the stream */
-    chat_arena_t             *step_arena; /* as the step */
-    chat_arena_t             *put_arena;  /* as what was put */
-    chat_stream_facts_t      *puts;       /* oldest first */
+    chat_calls_t             *calls;     /* of the stream */
+    chat_arena_t             *put_arena; /* lives as what was put */
+    chat_stream_facts_t      *puts;      /* oldest first */
     size_t                    nputs;
     size_t                    size;    /* room in puts */
     int                       taken;   /* all puts were */
     chat_facts_t              nowhere; /* failed; takes none */
     chat_track_step_t         step;
-    uint32_t                  steps;   /* STEP_OPEN so far */
-    chat_table_t              earlier; /* number: the request's last call of
-                                          this id in its current turn */
-    size_t                    indexed; /* calls of that turn in earlier */
+    uint32_t                  steps; /* STEP_OPEN so far */
     int                       turn_open;
 } chat_tracker_t;
 
@@ -73,14 +55,14 @@ typedef struct {
  */
 chat_rc_e chat_tracker_init(chat_tracker_t           *track,
                             const chat_stream_conf_t *conf,
-                            chat_stream_info_t *info, chat_arena_t *arena);
+                            chat_stream_info_t *info, chat_calls_t *calls);
 void      chat_tracker_free(chat_tracker_t *track);
 
 /* The next event; event->verdict is FORWARD or DROP. */
 void chat_tracker_event(chat_tracker_t *track, const chat_event_t *event);
 
-/* The stream is over. */
-void chat_tracker_end(chat_tracker_t *track);
+/* The step has ended without a seal: it is given up, or the stream is over. */
+void chat_tracker_break(chat_tracker_t *track);
 
 /* All new facts, as chat_stream_facts(). */
 size_t chat_tracker_take(chat_tracker_t             *track,
