@@ -286,17 +286,25 @@ chat_arena_push(chat_arena_t *arena, void *list, size_t *count, size_t *size,
 }
 
 
+void *
+chat_arena_copy(chat_arena_t *arena, const void *bytes, size_t size)
+{
+    void *copy = chat_arena_take(arena, size);
+
+    return copy != NULL && size != 0 ? memcpy(copy, bytes, size) : copy;
+}
+
+
 chat_rc_e
 chat_arena_dup(chat_arena_t *arena, chat_str_t s, chat_str_t *out)
 {
-    unsigned char *p = chat_arena_take(arena, s.len);
+    unsigned char *copy = chat_arena_copy(arena, s.data, s.len);
 
-    if (p == NULL) {
+    if (copy == NULL) {
         return CHAT_ERROR;
     }
 
-    (void) chat_str_copy(p, s);
-    *out = chat_str(p, s.len);
+    *out = chat_str(copy, s.len);
     return CHAT_OK;
 }
 

@@ -30,6 +30,9 @@ void *chat_arena_alloc(chat_arena_t *arena, size_t size);
 /* The same, but with any content: for what is filled at once, or in parts. */
 void *chat_arena_take(chat_arena_t *arena, size_t size);
 
+/* A copy of size bytes in the arena; NULL without memory. */
+void *chat_arena_copy(chat_arena_t *arena, const void *bytes, size_t size);
+
 /* A copy of s in the arena into *out; CHAT_ERROR without memory. */
 chat_rc_e chat_arena_dup(chat_arena_t *arena, chat_str_t s, chat_str_t *out);
 

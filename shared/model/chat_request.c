@@ -143,60 +143,47 @@ chat_call_digest(const chat_call_t *call)
 }
 
 
-/* Copies the string unless it stands in the text. */
-static chat_rc_e
-chat_request_hold(chat_arena_t *arena, chat_str_t text, chat_str_t *s)
-{
-    uintptr_t begin = (uintptr_t) text.data, at = (uintptr_t) s->data;
+/* Copies what is to outlive the arena that it was read in. */
+typedef struct {
+    chat_arena_t *arena;
+    chat_str_t    text; /* what stands in it stays */
+    int           failed;
+} chat_hold_t;
 
-    if (s->len == 0 || (at >= begin && at - begin < text.len)) {
-        return CHAT_OK;
+
+static void
+hold(chat_hold_t *to, chat_str_t *s)
+{
+    uintptr_t begin = (uintptr_t) to->text.data, at = (uintptr_t) s->data;
+
+    if (s->len != 0 && (at < begin || at - begin >= to->text.len)) {
+        to->failed |= chat_arena_dup(to->arena, *s, s) != CHAT_OK;
     }
-
-    return chat_arena_dup(arena, *s, s);
 }
 
 
-static chat_rc_e
-chat_request_hold_step(chat_arena_t *arena, chat_str_t text, chat_step_t *step)
+static void
+hold_step(chat_hold_t *to, chat_step_t *step)
 {
-    return chat_request_hold(arena, text, &step->first_id)
-                   || chat_request_hold(arena, text, &step->message)
-                   || chat_request_hold(arena, text, &step->chain)
-               ? CHAT_ERROR
-               : CHAT_OK;
+    hold(to, &step->first_id);
+    hold(to, &step->message);
+    hold(to, &step->chain);
 }
 
 
-static chat_rc_e
-chat_request_hold_call(chat_arena_t *arena, chat_str_t text, chat_call_t *call)
+static void
+hold_call(chat_hold_t *to, chat_call_t *call)
 {
     call->node = NULL;
     call->result = NULL;
     call->place = NULL;
 
-    return chat_request_hold(arena, text, &call->id)
-                   || chat_request_hold(arena, text, &call->name)
-                   || chat_request_hold(arena, text, &call->args)
-                   || chat_request_hold(arena, text, &call->said)
-                   || chat_request_hold(arena, text, &call->payload)
-                   || chat_request_hold(arena, text, &call->reason)
-               ? CHAT_ERROR
-               : CHAT_OK;
-}
-
-
-/* A copy of the bytes of a list; NULL without memory. */
-static void *
-copy_list(chat_arena_t *arena, const void *items, size_t bytes)
-{
-    void *copy = chat_arena_take(arena, bytes);
-
-    if (copy != NULL && bytes != 0) {
-        memcpy(copy, items, bytes);
-    }
-
-    return copy;
+    hold(to, &call->id);
+    hold(to, &call->name);
+    hold(to, &call->args);
+    hold(to, &call->said);
+    hold(to, &call->payload);
+    hold(to, &call->reason);
 }
 
 
@@ -206,45 +193,41 @@ chat_request_copy(const chat_request_t *rq, chat_str_t text,
 {
     size_t                    i;
     chat_str_t                name;
+    chat_hold_t               to = { arena, text, 0 };
     const chat_table_entry_t *tool;
 
     *out = *rq;
     out->calls_size = rq->ncalls;
     out->steps_size = rq->nsteps;
-    out->calls = copy_list(arena, rq->calls, rq->ncalls * sizeof(*out->calls));
-    out->steps = copy_list(arena, rq->steps, rq->nsteps * sizeof(*out->steps));
+    out->calls =
+        chat_arena_copy(arena, rq->calls, rq->ncalls * sizeof(*out->calls));
+    out->steps =
+        chat_arena_copy(arena, rq->steps, rq->nsteps * sizeof(*out->steps));
     chat_table_init(&out->tools, arena);
 
-    if (out->calls == NULL || out->steps == NULL
-        || chat_request_hold(arena, text, &out->run)
-        || chat_request_hold(arena, text, &out->conversation)
-        || chat_request_hold(arena, text, &out->last_message)
-        || chat_request_hold(arena, text, &out->regenerates)
-        || chat_request_hold_step(arena, text, &out->next))
-    {
+    if (out->calls == NULL || out->steps == NULL) {
         return CHAT_ERROR;
     }
 
+    hold(&to, &out->run);
+    hold(&to, &out->conversation);
+    hold(&to, &out->last_message);
+    hold(&to, &out->regenerates);
+    hold_step(&to, &out->next);
+
     for (tool = rq->tools.entries; tool != NULL; tool = tool->older) {
         name = tool->key;
-        if (chat_request_hold(arena, text, &name)
-            || chat_table_put(&out->tools, name) == NULL)
-        {
-            return CHAT_ERROR;
-        }
+        hold(&to, &name);
+        to.failed |= chat_table_put(&out->tools, name) == NULL;
     }
 
     for (i = 0; i < rq->nsteps; i++) {
-        if (chat_request_hold_step(arena, text, &out->steps[i])) {
-            return CHAT_ERROR;
-        }
+        hold_step(&to, &out->steps[i]);
     }
 
     for (i = 0; i < rq->ncalls; i++) {
-        if (chat_request_hold_call(arena, text, &out->calls[i])) {
-            return CHAT_ERROR;
-        }
+        hold_call(&to, &out->calls[i]);
     }
 
-    return CHAT_OK;
+    return to.failed ? CHAT_ERROR : CHAT_OK;
 }
