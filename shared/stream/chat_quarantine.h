@@ -1,9 +1,9 @@
 /*
  * chat_quarantine.h: frames that wait for a verdict, in their order.
  *
- * A frame in it is a copy of its bytes, its events and its marks, in one block
- * that is freed when it leaves. The first frame waits for the arguments of a
- * call, the others wait behind it.
+ * A frame in it is a copy of its bytes, its events and its marks. The first
+ * frame waits for the arguments of a call, the others wait behind it. All
+ * memory is freed when the last one leaves.
  */
 
 #ifndef CHAT_QUARANTINE_H
@@ -29,18 +29,18 @@ struct chat_quarantined_s {
 
 /* All zero is an empty one. */
 typedef struct {
+    chat_arena_t *arena; /* of the frames; NULL: none has waited so far */
     chat_quarantined_t *first;
     chat_quarantined_t *last;
-    size_t              bytes; /* of the frames; tiny ones count for more */
+    size_t              bytes; /* that came since it was empty; a tiny frame
+                                  counts for more */
 } chat_quarantine_t;
 
 /* Appends a copy. CHAT_ERROR without memory. */
 chat_rc_e chat_quarantine_add(chat_quarantine_t   *quarantine,
                               const chat_parsed_t *parsed);
 
-/* Frees the first frame. */
+/* Removes the first frame. */
 void chat_quarantine_pop(chat_quarantine_t *quarantine);
-
-void chat_quarantine_free(chat_quarantine_t *quarantine);
 
 #endif /* CHAT_QUARANTINE_H */

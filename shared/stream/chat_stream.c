@@ -97,7 +97,7 @@ chat_stream_destroy(chat_stream_t *stream)
     }
 
     chat_sse_free(&stream->sse);
-    chat_quarantine_free(&stream->quarantine);
+    chat_arena_destroy(stream->quarantine.arena);
     if (stream->reader != NULL) {
         chat_calls_free(&stream->reader->calls);
     }
