@@ -1,8 +1,7 @@
 /*
  * chat_edit.c: see chat_edit.h.
  *
- * Edits are collected in any order, sorted once, and checked before the first
- * byte is written: n log n.
+ * Edits are collected in any order and sorted once: n log n.
  */
 
 #include "bytes/chat_edit.h"
@@ -64,39 +63,11 @@ chat_edit_compare(const void *one, const void *two)
 }
 
 
-/* 1 if the sorted edits lie in a text of len bytes and do not overlap. */
-static int
-chat_edits_fit(const chat_edits_t *edits, size_t len)
-{
-    size_t             i, begin = 0, end = 0;
-    const chat_edit_t *edit;
-
-    for (i = 0; i < edits->count; i++) {
-        edit = &edits->items[i];
-
-        if (edit->pos > len || edit->len > len - edit->pos) {
-            return 0;
-        }
-
-        /* beside an edit at the same place only insertions fit */
-        if (edit->pos < end && (edit->pos != begin || edit->len != 0)) {
-            return 0;
-        }
-
-        if (edit->pos + edit->len > end) {
-            begin = edit->pos;
-            end = edit->pos + edit->len;
-        }
-    }
-
-    return 1;
-}
-
-
 chat_rc_e
 chat_edits_apply(const chat_edits_t *edits, chat_str_t text, chat_buf_t *out)
 {
-    size_t             i, done = 0, len = text.len;
+    size_t             i, begin = 0, done = 0, len = text.len;
+    size_t             before = out->len;
     const chat_edit_t *edit;
 
     if (edits->failed) {
@@ -106,10 +77,6 @@ chat_edits_apply(const chat_edits_t *edits, chat_str_t text, chat_buf_t *out)
     if (edits->count != 0) {
         qsort(edits->items, edits->count, sizeof(chat_edit_t),
               chat_edit_compare);
-    }
-
-    if (!chat_edits_fit(edits, text.len)) {
-        return CHAT_BAD;
     }
 
     for (i = 0; i < edits->count; i++) {
@@ -122,21 +89,27 @@ chat_edits_apply(const chat_edits_t *edits, chat_str_t text, chat_buf_t *out)
     for (i = 0; i < edits->count; i++) {
         edit = &edits->items[i];
 
+        /* beside an edit at the same place only insertions fit */
+        if (edit->pos > text.len || edit->len > text.len - edit->pos
+            || (edit->pos < done && (edit->pos != begin || edit->len != 0)))
+        {
+            out->len = before;
+            return CHAT_BAD;
+        }
+
         if (edit->pos > done) {
             chat_buf_add(out, chat_str(text.data + done, edit->pos - done));
-            done = edit->pos;
         }
 
         chat_buf_add(out, edit->text);
 
         if (edit->pos + edit->len > done) {
+            begin = edit->pos;
             done = edit->pos + edit->len;
         }
     }
 
-    if (done < text.len) {
-        chat_buf_add(out, chat_str(text.data + done, text.len - done));
-    }
+    chat_buf_add(out, chat_str(text.data + done, text.len - done));
 
     return out->failed ? CHAT_ERROR : CHAT_OK;
 }
