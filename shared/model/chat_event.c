@@ -17,21 +17,28 @@ chat_events_init(chat_events_t *events, chat_arena_t *arena)
 }
 
 
+/* A zeroed item at the end of a list; without memory the spare one. */
+static void *
+push(chat_events_t *events, void *list, size_t *count, size_t *size,
+     size_t bytes, void *spare)
+{
+    void *item = NULL;
+
+    if (!events->failed) {
+        item = chat_arena_push(events->arena, list, count, size, bytes);
+    }
+
+    events->failed |= item == NULL;
+
+    return item != NULL ? item : memset(spare, 0, bytes);
+}
+
+
 chat_event_t *
 chat_events_add(chat_events_t *events, chat_event_e type)
 {
-    chat_event_t *event = NULL;
-
-    if (!events->failed) {
-        event = chat_arena_push(events->arena, &events->items, &events->count,
-                                &events->size, sizeof(*event));
-    }
-
-    if (event == NULL) {
-        events->failed = 1;
-        memset(&events->spare, 0, sizeof(events->spare));
-        return &events->spare;
-    }
+    chat_event_t *event = push(events, &events->items, &events->count,
+                               &events->size, sizeof(*event), &events->spare);
 
     event->type = type;
     return event;
@@ -41,17 +48,9 @@ chat_events_add(chat_events_t *events, chat_event_e type)
 chat_mark_t *
 chat_events_mark(chat_events_t *events, chat_stream_call_t *call)
 {
-    chat_mark_t *mark = NULL;
-
-    if (!events->failed) {
-        mark = chat_arena_push(events->arena, &events->marks, &events->nmarks,
-                               &events->marks_size, sizeof(*mark));
-    }
-
-    if (mark == NULL) {
-        events->failed = 1;
-        return &events->spare_mark;
-    }
+    chat_mark_t *mark =
+        push(events, &events->marks, &events->nmarks, &events->marks_size,
+             sizeof(*mark), &events->spare_mark);
 
     mark->call = call;
     return mark;

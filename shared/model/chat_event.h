@@ -29,6 +29,14 @@ typedef enum {
     CHAT_OUTCOME_PARTIAL /* preliminary output: settles nothing */
 } chat_outcome_e;
 
+/* 1 if the outcome is final: the call needs no other result. */
+static inline int
+chat_outcome_settles(chat_outcome_e outcome)
+{
+    return outcome != CHAT_OUTCOME_NONE && outcome != CHAT_OUTCOME_PARTIAL;
+}
+
+
 /* Why a stream ended. */
 typedef enum {
     CHAT_END_NONE,
@@ -104,8 +112,8 @@ typedef struct {
 } chat_span_t;
 
 /*
- * Bytes of a frame that go with a call, or that change when calls go; only
- * looked at where the dialect is numbered.
+ * Bytes of a frame that go with a call, or that change when calls go, in the
+ * order of the data; only looked at where the dialect is numbered.
  */
 typedef struct {
     chat_stream_call_t *call;    /* NULL: of no call, always stays */

@@ -54,18 +54,8 @@ chat_call_is_member(const chat_call_t *call)
 int
 chat_call_is_settled(const chat_call_t *call)
 {
-    switch (call->outcome) {
-    case CHAT_OUTCOME_OK:
-    case CHAT_OUTCOME_ERROR:
-    case CHAT_OUTCOME_DENIED:
-        return 1;
-
-    case CHAT_OUTCOME_NONE:
-    case CHAT_OUTCOME_PARTIAL:
-        break;
-    }
-
-    return chat_approval_is_decided(call->approval);
+    return chat_outcome_settles(call->outcome)
+           || chat_approval_is_decided(call->approval);
 }
 
 

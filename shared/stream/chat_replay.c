@@ -199,8 +199,7 @@ note_forwarded(chat_replay_t *replay, chat_known_t *known,
 static int
 is_answered(const chat_known_t *known)
 {
-    return known->approval == CHAT_APPROVAL_GRANTED
-           || known->approval == CHAT_APPROVAL_REFUSED
+    return chat_approval_is_decided(known->approval)
            || chat_outcome_is_final(known->outcome)
            || chat_outcome_is_final(known->in_stream);
 }

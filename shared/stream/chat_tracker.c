@@ -477,8 +477,7 @@ on_earlier_result(chat_tracker_t *track, const chat_event_t *event)
     if (call != NULL && rq != NULL && rq->turn < rq->ncalls
         && track->conf->known == &rq->calls[rq->turn]
         && chat_call_is_member(call) && call->step < rq->nsteps
-        && (call->outcome == CHAT_OUTCOME_NONE
-            || call->outcome == CHAT_OUTCOME_PARTIAL)
+        && !chat_outcome_settles(call->outcome)
         && chat_batch_key(&track->conf->scope, &rq->steps[call->step], &key)
                == CHAT_OK)
     {
@@ -495,8 +494,7 @@ on_result(chat_tracker_t *track, const chat_event_t *event)
     chat_track_step_t *step = &track->step;
 
     if (event->id.len == 0 || event->id.len > CHAT_ID_MAX
-        || event->outcome == CHAT_OUTCOME_NONE
-        || event->outcome == CHAT_OUTCOME_PARTIAL)
+        || !chat_outcome_settles(event->outcome))
     {
         return;
     }
