@@ -8,15 +8,14 @@
 #include "stream/chat_cut.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 typedef struct {
     const chat_events_t *events;
     const chat_calls_t  *calls;
     chat_str_t           data;
     chat_edits_t        *edits;
-    chat_span_t         *spans; /* to cut with their commas */
-    size_t               count;
+    uint32_t             end;   /* of what was cut last */
+    int                  front; /* nothing stays before that in its list */
 } chat_cut_t;
 
 
@@ -57,6 +56,66 @@ renumber(chat_cut_t *cut, const chat_mark_t *mark)
 }
 
 
+static int
+is_space(unsigned char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+
+/* Where the white space that ends at this byte begins. */
+static uint32_t
+skip_back(chat_str_t data, uint32_t at)
+{
+    while (at > 0 && is_space(data.data[at - 1])) {
+        at--;
+    }
+
+    return at;
+}
+
+
+static uint32_t
+skip_on(chat_str_t data, uint32_t at)
+{
+    while (at < data.len && is_space(data.data[at])) {
+        at++;
+    }
+
+    return at;
+}
+
+
+/*
+ * Cuts the element behind those that were cut before. With it goes the comma
+ * before it, or, where nothing of its list stays before it, the one behind it.
+ */
+static void
+cut_element(chat_cut_t *cut, chat_span_t span)
+{
+    chat_str_t data = cut->data;
+    uint32_t   before = skip_back(data, span.start);
+    uint32_t   behind = skip_on(data, span.end);
+
+    if (before > 0 && data.data[before - 1] == ',') {
+        before = skip_back(data, before - 1);
+        cut->front = cut->front && before == cut->end;
+    } else {
+        cut->front = 1;
+    }
+
+    cut->end = span.end;
+
+    if (!cut->front) {
+        span.start = before;
+    } else if (behind < data.len && data.data[behind] == ',') {
+        span.end = skip_on(data, behind + 1);
+    }
+
+    replace(cut, span, "");
+}
+
+
 /* The marks [i, end) are of one list, or there is only one of them. */
 static size_t
 list_end(const chat_events_t *events, size_t i)
@@ -90,7 +149,7 @@ cut_list(chat_cut_t *cut, const chat_mark_t *mark, const chat_mark_t *end)
         if (filler != NULL) {
             replace(cut, mark->list, filler);
         } else {
-            cut->spans[cut->count++] = mark->list;
+            cut_element(cut, mark->list);
         }
         return;
     }
@@ -101,93 +160,12 @@ cut_list(chat_cut_t *cut, const chat_mark_t *mark, const chat_mark_t *end)
                 replace(cut, each->at, each->instead);
             }
 
-        } else if (is_gone(each)) {
-            cut->spans[cut->count] = each->at;
-            cut->count += each->at.end != 0;
-
-        } else {
+        } else if (!is_gone(each)) {
             renumber(cut, each);
+
+        } else if (each->at.end != 0) {
+            cut_element(cut, each->at);
         }
-    }
-}
-
-
-static int
-compare(const void *one, const void *two)
-{
-    const chat_span_t *a = one, *b = two;
-
-    return a->start < b->start ? -1 : a->start > b->start;
-}
-
-
-static int
-is_space(unsigned char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
-
-/* Where the white space that ends at this byte begins. */
-static uint32_t
-skip_back(chat_str_t data, uint32_t at)
-{
-    while (at > 0 && is_space(data.data[at - 1])) {
-        at--;
-    }
-
-    return at;
-}
-
-
-static uint32_t
-skip_on(chat_str_t data, uint32_t at)
-{
-    while (at < data.len && is_space(data.data[at])) {
-        at++;
-    }
-
-    return at;
-}
-
-
-/*
- * With each element goes the comma before it, or, where nothing of its list
- * stays before it, the one behind it.
- */
-static void
-cut_spans(chat_cut_t *cut)
-{
-    int         front = 0;
-    size_t      i;
-    uint32_t    before, end = 0;
-    chat_span_t span;
-    chat_str_t  data = cut->data;
-
-    qsort(cut->spans, cut->count, sizeof(*cut->spans), compare);
-
-    for (i = 0; i < cut->count; i++) {
-        span = cut->spans[i];
-        before = skip_back(data, span.start);
-
-        if (before > 0 && data.data[before - 1] == ',') {
-            before = skip_back(data, before - 1);
-            front = front && before == end;
-        } else {
-            front = 1;
-        }
-
-        end = span.end;
-
-        if (!front) {
-            span.start = before;
-        } else if (skip_on(data, end) < data.len
-                   && data.data[skip_on(data, end)] == ',')
-        {
-            span.end = skip_on(data, skip_on(data, end) + 1);
-        }
-
-        replace(cut, span, "");
     }
 }
 
@@ -213,20 +191,10 @@ chat_cut(const chat_events_t *events, const chat_calls_t *calls,
          chat_str_t data, chat_edits_t *edits)
 {
     size_t     i, end;
-    chat_cut_t cut = { events, calls, data, edits, NULL, 0 };
-
-    if (events->nmarks == 0) {
-        return CHAT_CUT_KEEP;
-    }
+    chat_cut_t cut = { events, calls, data, edits, 0, 0 };
 
     if (is_empty(events)) {
         return CHAT_CUT_DROP;
-    }
-
-    cut.spans =
-        chat_arena_alloc(edits->arena, events->nmarks * sizeof(*cut.spans));
-    if (cut.spans == NULL) {
-        return CHAT_CUT_ERROR;
     }
 
     for (i = 0; i < events->nmarks; i = end) {
@@ -234,9 +202,6 @@ chat_cut(const chat_events_t *events, const chat_calls_t *calls,
         cut_list(&cut, &events->marks[i], &events->marks[end]);
     }
 
-    cut_spans(&cut);
-
-    return edits->failed       ? CHAT_CUT_ERROR
-           : edits->count != 0 ? CHAT_CUT_CHANGED
-                               : CHAT_CUT_KEEP;
+    return edits->count != 0 || edits->failed ? CHAT_CUT_CHANGED
+                                              : CHAT_CUT_KEEP;
 }

@@ -13,10 +13,9 @@
 #include "dialect/chat_calls.h"
 
 typedef enum {
-    CHAT_CUT_KEEP,    /* the frame stays as it is */
-    CHAT_CUT_DROP,    /* nothing of it is left */
-    CHAT_CUT_CHANGED, /* the edits were added */
-    CHAT_CUT_ERROR    /* no memory */
+    CHAT_CUT_KEEP,   /* the frame stays as it is */
+    CHAT_CUT_DROP,   /* nothing of it is left */
+    CHAT_CUT_CHANGED /* the edits were added; without memory they have failed */
 } chat_cut_e;
 
 /*

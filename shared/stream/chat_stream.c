@@ -189,39 +189,28 @@ cut(chat_stream_t *stream, const chat_parsed_t *parsed)
 {
     chat_rc_e           rc = CHAT_OK;
     chat_buf_t          data = { 0 }, out = { 0 };
+    chat_cut_e          what;
     chat_edits_t        edits;
     const chat_frame_t *frame = &parsed->frame;
 
     chat_edits_init(&edits, stream->frame);
 
-    switch (chat_cut(&parsed->events, &stream->reader->calls, frame->data,
-                     &edits)) {
-    case CHAT_CUT_KEEP:
-        pass(stream, frame->raw, frame->in_input);
-        break;
-
-    case CHAT_CUT_DROP:
-        break;
-
-    case CHAT_CUT_CHANGED:
+    what =
+        chat_cut(&parsed->events, &stream->reader->calls, frame->data, &edits);
+    if (what == CHAT_CUT_CHANGED) {
         rc = chat_edits_apply(&edits, frame->data, &data);
+    }
 
-        if (rc == CHAT_OK) {
-            chat_sse_rewrite(frame, chat_buf_str(&data), &out);
-            pass_own(stream, &out);
+    if (what == CHAT_CUT_KEEP || rc == CHAT_BAD) {
+        pass_frame(stream, frame);
 
-        } else if (rc == CHAT_BAD) {
-            pass(stream, frame->raw, frame->in_input);
-            rc = CHAT_OK;
-        }
-        break;
-
-    default:
-        rc = CHAT_ERROR;
+    } else if (what == CHAT_CUT_CHANGED && rc == CHAT_OK) {
+        chat_sse_rewrite(frame, chat_buf_str(&data), &out);
+        pass_own(stream, &out);
     }
 
     chat_buf_free(&data);
-    return rc;
+    return rc == CHAT_ERROR ? CHAT_ERROR : CHAT_OK;
 }
 
 
@@ -501,33 +490,30 @@ pass_oversized(chat_stream_t *stream, const chat_frame_t *frame)
 
 
 /*
- * 1 if a frame that begins with these bytes is none of an event stream's: its
- * first line is neither a field nor a comment, and cannot become one.
+ * 1 if these bytes are not the beginning of an event stream: the first line is
+ * neither a field nor a comment, and cannot become one.
  */
 static int
 is_other(chat_str_t bytes)
 {
-    static const char *const names[] = { "data", "event", "id", "retry", "" };
+    static const char *const begins[] = { "data:",  "event:", "id:",
+                                          "retry:", ":",      CHAT_BOM };
 
-    int        ended;
-    size_t     i, len = bytes.len < 3 ? bytes.len : 3;
-    chat_str_t line, end, name;
+    size_t     i, len;
+    chat_str_t line, end;
 
-    if (len != 0 && memcmp(bytes.data, CHAT_BOM, len) == 0) {
-        bytes = chat_str(bytes.data + len, bytes.len - len);
-    }
+    (void) chat_str_after(bytes, CHAT_BOM, &bytes);
 
     if (!chat_line_cut(&bytes, &line, &end)) {
         return 0;
     }
 
-    name = chat_str_cut(&line, ':');
-    ended = end.len != 0 || name.data + name.len != end.data;
+    for (i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+        len = strlen(begins[i]);
 
-    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (ended ? chat_str_is(name, names[i])
-                  : name.len <= strlen(names[i])
-                        && memcmp(name.data, names[i], name.len) == 0)
+        /* a line that has ended may lack the colon, but nothing else */
+        if (memcmp(line.data, begins[i], len < line.len ? len : line.len) == 0
+            && (end.len == 0 || line.len + 1 >= len))
         {
             return 0;
         }

@@ -329,9 +329,6 @@ cut_frame(const chat_calls_t *calls, const chat_events_t *events,
 
     case CHAT_CUT_DROP:
         break;
-
-    case CHAT_CUT_ERROR:
-        fail();
     }
 
     chat_buf_free(&data);
