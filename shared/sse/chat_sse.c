@@ -11,13 +11,6 @@
 
 #define CHAT_SSE_AHEAD 1024 /* bytes: of most frames all */
 
-/* Where we are in a frame past the limit. */
-typedef enum {
-    CHAT_SSE_SKIP_NOT,    /* in none; left when a frame passes the limit */
-    CHAT_SSE_SKIP_INSIDE, /* what comes goes out, until a blank line */
-    CHAT_SSE_SKIP_ENDED /* the last piece is to go out, then framing resumes */
-} chat_sse_skip_e;
-
 
 void
 chat_sse_init(chat_sse_t *sse, size_t max_frame)
@@ -65,9 +58,7 @@ chat_sse_rest(chat_sse_t *sse, int *in_input)
 
     *in_input = sse->uncounted == 0 || rest.len == 0;
 
-    if (!sse->begun || chat_count_is_inside(&sse->count)
-        || sse->skipping != CHAT_SSE_SKIP_NOT)
-    {
+    if (!sse->begun || chat_count_is_inside(&sse->count) || sse->skipping) {
         return chat_str(NULL, 0);
     }
 
@@ -103,49 +94,33 @@ chat_sse_flush(chat_sse_t *sse)
 }
 
 
-/* The value of the line if its field is this one (4 or 5 letters); else 0. */
+/* The value of a data: line; 0: the line is another one. */
 static int
-chat_sse_value(chat_str_t line, const char *name, size_t len,
-               chat_str_t *value)
+data_value(chat_str_t line, chat_str_t *value)
 {
-    if (line.len < len || memcmp(line.data, name, len) != 0) {
+    size_t at = 4;
+
+    if (line.len < at || memcmp(line.data, "data", at) != 0
+        || (line.len > at && line.data[at] != ':'))
+    {
         return 0;
     }
 
-    if (line.len == len) {
-        *value = chat_str(line.data + len, 0);
-        return 1;
+    at += line.len > at;
+    if (line.len > at && line.data[at] == ' ') {
+        at++;
     }
 
-    if (line.data[len] != ':') {
-        return 0;
-    }
-
-    len++;
-    if (line.len > len && line.data[len] == ' ') {
-        len++;
-    }
-
-    *value = chat_str(line.data + len, line.len - len);
+    *value = chat_str(line.data + at, line.len - at);
 
     return 1;
 }
 
 
+/* Adds the value of a data: line to the frame's data. */
 static void
-chat_sse_field(chat_sse_t *sse, chat_frame_t *frame, chat_str_t line)
+add_data(chat_sse_t *sse, chat_frame_t *frame, chat_str_t value)
 {
-    chat_str_t value;
-
-    if (chat_sse_value(line, "event", 5, &value)) {
-        frame->event = value;
-        return;
-    }
-
-    if (!chat_sse_value(line, "data", 4, &value)) {
-        return;
-    }
-
     if (!frame->has_data) {
         frame->has_data = 1;
         frame->data = value;
@@ -161,28 +136,6 @@ chat_sse_field(chat_sse_t *sse, chat_frame_t *frame, chat_str_t line)
     chat_buf_puts(&sse->data, "\n");
     chat_buf_add(&sse->data, value);
     frame->data = chat_buf_str(&sse->data);
-}
-
-
-/* All that has come of a frame past the limit and was not given out yet. */
-static int
-chat_sse_piece(chat_sse_t *sse, chat_frame_t *frame)
-{
-    if (sse->tail.len != 0) {
-        frame->raw = chat_buf_str(&sse->tail);
-        sse->flush = 1;
-        return 1;
-    }
-
-    if (sse->start == sse->pos) {
-        return 0;
-    }
-
-    frame->raw = chat_str(sse->input.data + sse->start, sse->pos - sse->start);
-    frame->in_input = 1;
-    sse->start = sse->pos;
-
-    return 1;
 }
 
 
@@ -215,32 +168,45 @@ chat_sse_leave(chat_sse_t *sse)
 }
 
 
-/* Reads the frame that ends at sse->pos. */
-static chat_sse_rc_e
-chat_sse_whole(chat_sse_t *sse, chat_frame_t *frame)
+/* Gives out the bytes of the frame up to sse->pos; 0 without memory. */
+static int
+give(chat_sse_t *sse, chat_frame_t *frame)
 {
-    chat_str_t line, end, text;
-
     if (sse->tail.len == 0) {
         frame->in_input = 1;
         frame->raw =
             chat_str(sse->input.data + sse->start, sse->pos - sse->start);
         sse->start = sse->pos;
+        return 1;
+    }
 
-    } else {
-        if (!chat_sse_keep(sse)) {
-            return CHAT_SSE_ERROR;
-        }
+    if (!chat_sse_keep(sse)) {
+        return 0;
+    }
 
-        frame->raw = chat_buf_str(&sse->tail);
-        sse->flush = 1;
+    frame->raw = chat_buf_str(&sse->tail);
+    sse->flush = 1;
+    return 1;
+}
+
+
+/* Reads the frame that ends at sse->pos. */
+static chat_sse_rc_e
+chat_sse_whole(chat_sse_t *sse, chat_frame_t *frame)
+{
+    chat_str_t line, end, text, value;
+
+    if (!give(sse, frame)) {
+        return CHAT_SSE_ERROR;
     }
 
     text = frame->raw;
     frame->bom = !sse->begun && chat_str_after(text, CHAT_BOM, &text);
 
     while (chat_line_cut(&text, &line, &end)) {
-        chat_sse_field(sse, frame, line);
+        if (data_value(line, &value)) {
+            add_data(sse, frame, value);
+        }
     }
 
     sse->begun = 1;
@@ -258,7 +224,7 @@ chat_sse_next(chat_sse_t *sse, chat_frame_t *frame)
     chat_sse_flush(sse);
     memset(frame, 0, sizeof(chat_frame_t));
 
-    if (sse->start == sse->input.len && sse->skipping == CHAT_SSE_SKIP_NOT) {
+    if (sse->start == sse->input.len) {
         return CHAT_SSE_MORE;
     }
 
@@ -269,23 +235,11 @@ chat_sse_next(chat_sse_t *sse, chat_frame_t *frame)
     }
 
     for (;;) {
-        if (sse->skipping != CHAT_SSE_SKIP_NOT) {
-            if (chat_sse_piece(sse, frame)) {
-                return CHAT_SSE_PIECE;
-            }
-
-            if (sse->skipping == CHAT_SSE_SKIP_ENDED) {
-                sse->skipping = CHAT_SSE_SKIP_NOT;
-                sse->begun = 1;
-            }
-        }
-
         rest = chat_str(sse->input.data + sse->pos, sse->input.len - sse->pos);
         sse->pos += chat_count_frame(&sse->count, rest, &ended);
         size = sse->tail.len + (sse->pos - sse->start);
 
-        if (sse->skipping == CHAT_SSE_SKIP_NOT
-            && (sse->max_frame == 0 || size <= sse->max_frame))
+        if (!sse->skipping && (sse->max_frame == 0 || size <= sse->max_frame))
         {
             if (ended) {
                 return chat_sse_whole(sse, frame);
@@ -294,11 +248,16 @@ chat_sse_next(chat_sse_t *sse, chat_frame_t *frame)
             return chat_sse_keep(sse) ? CHAT_SSE_MORE : CHAT_SSE_ERROR;
         }
 
-        if (!ended && size == 0) {
-            return CHAT_SSE_MORE;
+        sse->skipping = !ended;
+        sse->begun |= ended;
+
+        if (size != 0) {
+            return give(sse, frame) ? CHAT_SSE_PIECE : CHAT_SSE_ERROR;
         }
 
-        sse->skipping = ended ? CHAT_SSE_SKIP_ENDED : CHAT_SSE_SKIP_INSIDE;
+        if (!ended) {
+            return CHAT_SSE_MORE;
+        }
     }
 }
 
@@ -315,7 +274,7 @@ chat_sse_rewrite(const chat_frame_t *frame, chat_str_t data, chat_buf_t *out)
     }
 
     while (chat_line_cut(&text, &line, &end)) {
-        if (!chat_sse_value(line, "data", 4, &value)) {
+        if (!data_value(line, &value)) {
             chat_buf_add(out, pending);
             chat_buf_add(out, line);
 

@@ -15,7 +15,6 @@
 
 typedef struct {
     chat_str_t raw;      /* all bytes of the frame, blank line included */
-    chat_str_t event;    /* value of the last event: field, or empty */
     chat_str_t data;     /* the data: lines joined by LF, or empty */
     int        has_data; /* there was at least one data: line */
     int        in_input; /* raw points into the last input given to feed */
@@ -32,7 +31,7 @@ typedef enum {
     CHAT_SSE_ERROR  /* no memory */
 } chat_sse_rc_e;
 
-/* All members are the parser's own. */
+/* Members are the parser's own, but for one. */
 typedef struct {
     size_t       max_frame; /* bytes of one frame; 0: no limit */
     chat_str_t   input;
@@ -42,9 +41,9 @@ typedef struct {
     chat_buf_t   tail;      /* the unfinished frame of earlier inputs */
     size_t       uncounted; /* bytes of the tail if it was left; else 0 */
     chat_buf_t   data;      /* joined data of a frame with several lines */
-    int          skipping; /* inside a frame past the limit: chat_sse_skip_e */
-    int          begun;    /* the stream's first frame is over */
-    int          flush;    /* the tail was given out and is to be emptied */
+    int          skipping;  /* inside a frame past the limit; to be read */
+    int          begun;     /* the stream's first frame is over */
+    int          flush;     /* the tail was given out and is to be emptied */
 } chat_sse_t;
 
 /* max_frame: a longer frame comes out in pieces; 0: no limit. */
@@ -85,14 +84,5 @@ chat_str_t chat_sse_unread(const chat_sse_t *sse);
  */
 void chat_sse_rewrite(const chat_frame_t *frame, chat_str_t data,
                       chat_buf_t *out);
-
-
-/* After MORE: 1 inside of a frame past the limit. */
-static inline int
-chat_sse_is_skipping(const chat_sse_t *sse)
-{
-    return sse->skipping != 0;
-}
-
 
 #endif /* CHAT_SSE_H */

@@ -31,7 +31,6 @@ copy_frame(chat_arena_t *arena, const chat_parsed_t *parsed)
 
     failed |= chat_arena_dup(arena, frame->raw, &frame->raw) != CHAT_OK;
     failed |= chat_arena_dup(arena, frame->data, &frame->data) != CHAT_OK;
-    frame->event = chat_str(NULL, 0); /* has been read */
     frame->in_input = 0;
     frame->events = frame->events == 1; /* the ends of several are not kept */
 

@@ -742,8 +742,7 @@ static int
 ends_unread(const chat_stream_t *stream)
 {
     return stream->info.oversized != 0
-           && stream->unread == stream->info.content
-           && !chat_sse_is_skipping(&stream->sse)
+           && stream->unread == stream->info.content && !stream->sse.skipping
            && chat_sse_tail(&stream->sse).len == 0;
 }
 

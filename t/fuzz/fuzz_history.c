@@ -24,7 +24,7 @@ fuzz_told(body_t *body, chat_str_t told)
     chat_sse_feed(&sse, told);
 
     while (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {
-        NEED(frame.has_data && frame.event.len == 0
+        NEED(frame.has_data
              && frame.raw.len == frame.data.len + strlen("data: \n\n"));
         NEED(chat_json_parse(&doc, body->arena, frame.data) == CHAT_OK);
         NEED(chat_json_string(&doc, chat_json_get(&doc, doc.root, "type")).len
