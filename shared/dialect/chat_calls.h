@@ -4,7 +4,7 @@
  * The dialect's reader opens a call here and finds it again, by its id or by
  * its place; all else that the module knows of the call hangs on it: its
  * openings, which the replay filter judges and the tracker follows, and the
- * pieces of its arguments. Events carry the call, so that it is looked up once.
+ * pieces of its arguments. Events carry the call: it is looked up once.
  * Ids that the client brought in its request are in the same table.
  *
  * A look-up costs the length of the id. A stream has at most CHAT_OPENED_MAX

@@ -15,7 +15,7 @@
 typedef enum {
     CHAT_CUT_KEEP,   /* the frame stays as it is */
     CHAT_CUT_DROP,   /* nothing of it is left */
-    CHAT_CUT_CHANGED /* the edits were added; without memory they have failed */
+    CHAT_CUT_CHANGED /* edits were added, or have failed for lack of memory */
 } chat_cut_e;
 
 /*
