@@ -85,19 +85,12 @@ chat_table_grow(chat_table_t *table)
     chat_table_entry_t *entry, **buckets;
     size_t size = table->size ? table->size * 2 : CHAT_TABLE_FIRST;
 
-    if (size > table->room) {
-        buckets = chat_arena_alloc(table->arena, size * sizeof(*buckets));
-        if (buckets == NULL) {
-            return CHAT_ERROR;
-        }
-
-        table->buckets = buckets;
-        table->room = size;
-
-    } else {
-        memset(table->buckets, 0, size * sizeof(*buckets));
+    buckets = chat_arena_alloc(table->arena, size * sizeof(*buckets));
+    if (buckets == NULL) {
+        return CHAT_ERROR;
     }
 
+    table->buckets = buckets;
     table->size = size;
 
     for (entry = table->entries; entry != NULL; entry = entry->older) {
@@ -105,40 +98,6 @@ chat_table_grow(chat_table_t *table)
     }
 
     return CHAT_OK;
-}
-
-
-void
-chat_table_reset(chat_table_t *table)
-{
-    chat_table_entry_t *entry;
-
-    while (table->entries != NULL) {
-        entry = table->entries;
-        table->entries = entry->older;
-        entry->older = table->spare;
-        table->spare = entry;
-    }
-
-    table->size = 0;
-    table->count = 0;
-}
-
-
-/* An entry that an earlier use has left, or a new one, zeroed. */
-static chat_table_entry_t *
-chat_table_take(chat_table_t *table)
-{
-    chat_table_entry_t *entry = table->spare;
-
-    if (entry == NULL) {
-        return chat_arena_alloc(table->arena, sizeof(*entry));
-    }
-
-    table->spare = entry->older;
-    memset(entry, 0, sizeof(*entry));
-
-    return entry;
 }
 
 
@@ -156,7 +115,7 @@ chat_table_put(chat_table_t *table, chat_str_t key)
         return NULL;
     }
 
-    entry = chat_table_take(table);
+    entry = chat_arena_alloc(table->arena, sizeof(*entry));
     if (entry == NULL) {
         return NULL;
     }

@@ -29,11 +29,9 @@ struct chat_table_entry_s {
 typedef struct {
     chat_arena_t        *arena;
     chat_table_entry_t **buckets; /* NULL: none were needed yet */
-    size_t               room;    /* for so many buckets */
-    size_t               size;    /* of them in use, a power of two */
+    size_t               size;    /* of buckets, a power of two */
     size_t               count;   /* of entries */
     chat_table_entry_t  *entries; /* the newest */
-    chat_table_entry_t  *spare;   /* of an earlier use */
 } chat_table_t;
 
 /*
@@ -49,10 +47,7 @@ uint64_t chat_table_hash(chat_str_t s);
 /* An empty table; its memory comes from the arena. */
 void chat_table_init(chat_table_t *table, chat_arena_t *arena);
 
-/* Empties the table, which keeps its memory for the next entries. */
-void chat_table_reset(chat_table_t *table);
-
-/* The entry of this key, or NULL. Valid until the reset. */
+/* The entry of this key, or NULL. */
 chat_table_entry_t *chat_table_find(const chat_table_t *table, chat_str_t key);
 
 /*

@@ -446,10 +446,10 @@ keep_result(chat_transcript_t *t, chat_call_t *call, size_t number)
         return;
     }
 
-    twin = entry->number != 0 ? &t->rq->calls[entry->number - 1] : NULL;
+    twin = entry->last != 0 ? &t->rq->calls[entry->last - 1] : NULL;
 
     if (twin == NULL || twin->result != call->result) {
-        entry->number = number;
+        entry->last = number;
         t->form->result(t, call);
         return;
     }
@@ -476,8 +476,6 @@ keep_step(chat_transcript_t *t, size_t from, size_t to, size_t ncalls)
     chat_step_t        step = t->rq->steps[from];
     const chat_run_t  *run = &t->runs[from];
     const chat_json_t *place = t->form->part ? NULL : run->last;
-
-    chat_table_reset(&t->ids[0]);
 
     for (i = 0; i < step.count && t->rc == CHAT_OK; i++) {
         call = &t->rq->calls[step.first + i];
@@ -805,7 +803,7 @@ insert_all(chat_splice_t *s, const chat_result_t *results, size_t n)
 {
     size_t                i;
     chat_rc_e             rc = CHAT_OK;
-    chat_table_t          ids; /* of the present step */
+    chat_table_t          ids; /* number: the last step that has it, from 1 */
     const chat_call_t    *call, *calls = s->rq->calls;
     chat_table_entry_t   *entry;
     const chat_result_t **map; /* the result of each call, or NULL */
@@ -832,7 +830,6 @@ insert_all(chat_splice_t *s, const chat_result_t *results, size_t n)
 
         if (i != 0 && call->step != call[-1].step) {
             close_front(s);
-            chat_table_reset(&ids);
         }
 
         if (!s->form->each && chat_call_is_member(call)) {
@@ -841,7 +838,8 @@ insert_all(chat_splice_t *s, const chat_result_t *results, size_t n)
                 return CHAT_ERROR;
             }
 
-            map[i] = entry->number++ == 0 ? map[i] : NULL;
+            map[i] = entry->number != call->step + 1 ? map[i] : NULL;
+            entry->number = call->step + 1;
         }
 
         if (map[i] != NULL) {

@@ -182,8 +182,8 @@ struct chat_transcript_s {
     chat_run_t  *runs; /* of each step of the request */
     size_t       runs_size;
     chat_table_t ids[2];  /* number: the newest call without a result that has
-                             this id, from 1 on; 0: none is left; [1]: of
-                             approvals */
+                             this id, from 1 on; 0: none is left; last: the
+                             newest that is kept; [1]: of approvals */
     uint32_t    *earlier; /* of each call: the one of its id before it that
                              has no result, from 1 on; 0: none */
     size_t       earlier_size;

@@ -98,28 +98,6 @@ test_an_empty_key_is_a_key(void **state)
 }
 
 
-static void
-test_a_reset_forgets_and_takes_no_more_memory(void **state)
-{
-    size_t      i, round, used = 0;
-    static char keys[1000][24];
-
-    for (round = 0; round < 100; round++) {
-        for (i = 0; i < 1000; i++) {
-            (void) sprintf(keys[i], "%zu.%zu", round, i);
-            assert_int_equal(
-                chat_table_put(&table, chat_cstr(keys[i]))->number, 0);
-        }
-
-        used = used ? used : chat_arena_used(arena);
-        assert_int_equal(chat_arena_used(arena), used);
-
-        chat_table_reset(&table);
-        assert_null(chat_table_find(&table, chat_cstr(keys[0])));
-    }
-}
-
-
 /* The number of entries in the fullest bucket. */
 static size_t
 fullest(void)
@@ -183,7 +161,6 @@ main(void)
         table_test(test_the_seed_changes_the_hash),
         table_test(test_entries_are_found_and_keep_what_was_put),
         table_test(test_an_empty_key_is_a_key),
-        table_test(test_a_reset_forgets_and_takes_no_more_memory),
         table_test(test_ids_made_to_collide_are_spread),
         table_test(test_no_memory_is_reported),
     };
