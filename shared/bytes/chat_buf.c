@@ -138,57 +138,38 @@ chat_buf_move(chat_buf_t *buf, chat_arena_t *arena, chat_str_t *out)
 }
 
 
-/* The escape of a character that a JSON string cannot hold, or NULL. */
-static const char *
-chat_buf_escape(unsigned char ch, char hex[7])
+/* Appends a character that a JSON string cannot hold as it is. */
+static void
+add_escape(chat_buf_t *buf, unsigned char ch)
 {
-    switch (ch) {
-    case '"':
-        return "\\\"";
-    case '\\':
-        return "\\\\";
-    case '\b':
-        return "\\b";
-    case '\t':
-        return "\\t";
-    case '\n':
-        return "\\n";
-    case '\f':
-        return "\\f";
-    case '\r':
-        return "\\r";
+    static const char chars[] = "\"\\\b\t\n\f\r", letters[] = "\"\\btnfr";
+
+    char        text[7];
+    const char *at = ch != 0 ? strchr(chars, ch) : NULL;
+
+    if (at != NULL) {
+        (void) snprintf(text, sizeof(text), "\\%c", letters[at - chars]);
+    } else {
+        (void) snprintf(text, sizeof(text), "\\u%04x", ch);
     }
 
-    if (ch >= 0x20) {
-        return NULL;
-    }
-
-    (void) snprintf(hex, 7, "\\u%04x", ch);
-
-    return hex;
+    chat_buf_puts(buf, text);
 }
 
 
 void
 chat_buf_json(chat_buf_t *buf, chat_str_t s)
 {
-    char        hex[7];
-    size_t      i, done;
-    const char *escape;
+    size_t i, done = 0;
 
     chat_buf_puts(buf, "\"");
 
-    done = 0;
-
     for (i = 0; i < s.len; i++) {
-        escape = chat_buf_escape(s.data[i], hex);
-        if (escape == NULL) {
-            continue;
+        if (s.data[i] < 0x20 || s.data[i] == '"' || s.data[i] == '\\') {
+            chat_buf_add(buf, chat_str(s.data + done, i - done));
+            add_escape(buf, s.data[i]);
+            done = i + 1;
         }
-
-        chat_buf_add(buf, chat_str(s.data + done, i - done));
-        chat_buf_puts(buf, escape);
-        done = i + 1;
     }
 
     if (done < s.len) {

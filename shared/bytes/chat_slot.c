@@ -11,20 +11,16 @@
 unsigned
 chat_slot(chat_str_t key)
 {
-    size_t               i, left;
+    size_t               i;
     unsigned             x, crc = 0;
-    const unsigned char *open, *close;
+    chat_str_t           tag = key;
+    const unsigned char *close;
 
-    open = key.len != 0 ? memchr(key.data, '{', key.len) : NULL;
+    (void) chat_str_cut(&tag, '{');
+    close = tag.len != 0 ? memchr(tag.data, '}', tag.len) : NULL;
 
-    if (open != NULL) {
-        open++;
-        left = key.len - (size_t) (open - key.data);
-        close = left != 0 ? memchr(open, '}', left) : NULL;
-
-        if (close != NULL && close != open) {
-            key = chat_str(open, (size_t) (close - open));
-        }
+    if (close != NULL && close != tag.data) {
+        key = chat_str(tag.data, (size_t) (close - tag.data));
     }
 
     for (i = 0; i < key.len; i++) {
