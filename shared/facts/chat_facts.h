@@ -95,14 +95,6 @@ typedef struct {
     int           failed; /* no memory: nothing more is added */
 } chat_facts_t;
 
-/* 1 if the outcome is that of a result. */
-static inline int
-chat_outcome_is_final(chat_outcome_e outcome)
-{
-    return outcome != CHAT_OUTCOME_NONE && outcome != CHAT_OUTCOME_PARTIAL;
-}
-
-
 /* A field: the prefix and the id behind it; empty without memory. */
 chat_str_t chat_facts_field(chat_arena_t *arena, const char *prefix,
                             chat_str_t id);

@@ -31,7 +31,7 @@ typedef enum {
 
 /* 1 if the outcome is final: the call needs no other result. */
 static inline int
-chat_outcome_settles(chat_outcome_e outcome)
+chat_outcome_is_final(chat_outcome_e outcome)
 {
     return outcome != CHAT_OUTCOME_NONE && outcome != CHAT_OUTCOME_PARTIAL;
 }

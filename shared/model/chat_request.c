@@ -54,7 +54,7 @@ chat_call_is_member(const chat_call_t *call)
 int
 chat_call_is_settled(const chat_call_t *call)
 {
-    return chat_outcome_settles(call->outcome)
+    return chat_outcome_is_final(call->outcome)
            || chat_approval_is_decided(call->approval);
 }
 

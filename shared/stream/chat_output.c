@@ -8,8 +8,6 @@
 
 #include "stream/chat_output.h"
 
-#include <stdlib.h>
-
 #define CHAT_OUTPUT_KEEP (64 * 1024)
 
 
@@ -17,34 +15,35 @@ void
 chat_output_free(chat_output_t *output)
 {
     chat_buf_free(&output->own);
-    free(output->pieces);
+    chat_buf_free(&output->pieces);
+}
+
+
+/* Empties the buffer; a small one keeps its memory. */
+static void
+empty(chat_buf_t *buf)
+{
+    if (buf->size > CHAT_OUTPUT_KEEP) {
+        chat_buf_free(buf);
+    }
+
+    buf->len = 0;
 }
 
 
 void
 chat_output_begin(chat_output_t *output)
 {
-    output->count = 0;
-
-    if (output->own.size > CHAT_OUTPUT_KEEP) {
-        chat_buf_free(&output->own);
-    }
-    output->own.len = 0;
+    empty(&output->own);
+    empty(&output->pieces);
     output->done = 0;
-
-    if (output->size > CHAT_OUTPUT_KEEP / sizeof(*output->pieces)) {
-        free(output->pieces);
-        output->pieces = NULL;
-        output->size = 0;
-    }
 }
 
 
 void
 chat_output_add(chat_output_t *output, chat_str_t bytes, int in_input)
 {
-    size_t        size;
-    chat_piece_t *pieces, *last = NULL;
+    chat_piece_t piece, *last;
 
     if (!in_input) {
         chat_buf_add(&output->own, bytes);
@@ -58,32 +57,22 @@ chat_output_add(chat_output_t *output, chat_str_t bytes, int in_input)
 
     output->bytes += bytes.len;
 
-    if (output->count != 0) {
-        last = &output->pieces[output->count - 1];
-    }
+    if (output->pieces.len != 0) {
+        last = (chat_piece_t *) (output->pieces.data + output->pieces.len);
+        last--;
 
-    /* Own bytes lie one behind the other: they are always adjacent. */
-    if (last != NULL && last->in_input == in_input
-        && (!in_input || last->bytes.data + last->bytes.len == bytes.data))
-    {
-        last->bytes.len += bytes.len;
-        return;
-    }
-
-    if (output->count == output->size) {
-        size = output->size ? output->size * 2 : 16;
-        pieces = realloc(output->pieces, size * sizeof(*pieces));
-        if (pieces == NULL) {
-            output->failed = 1;
+        /* Own bytes lie one behind the other: they are always adjacent. */
+        if (last->in_input == in_input
+            && (!in_input || last->bytes.data + last->bytes.len == bytes.data))
+        {
+            last->bytes.len += bytes.len;
             return;
         }
-        output->pieces = pieces;
-        output->size = size;
     }
 
-    output->pieces[output->count].bytes = bytes;
-    output->pieces[output->count].in_input = in_input;
-    output->count++;
+    piece.bytes = bytes;
+    piece.in_input = in_input;
+    chat_buf_add(&output->pieces, chat_str(&piece, sizeof(piece)));
 }
 
 
@@ -91,16 +80,18 @@ chat_rc_e
 chat_output_end(chat_output_t *output, const chat_piece_t **pieces, size_t *n)
 {
     size_t               i;
+    chat_piece_t        *piece = (chat_piece_t *) output->pieces.data;
     const unsigned char *own = output->own.data;
 
-    for (i = 0; i < output->count; i++) {
-        if (!output->pieces[i].in_input) {
-            output->pieces[i].bytes.data = own;
-            own += output->pieces[i].bytes.len;
+    *pieces = piece;
+    *n = output->pieces.len / sizeof(*piece);
+
+    for (i = 0; i < *n; i++, piece++) {
+        if (!piece->in_input) {
+            piece->bytes.data = own;
+            own += piece->bytes.len;
         }
     }
 
-    *pieces = output->pieces;
-    *n = output->count;
-    return output->failed || output->own.failed ? CHAT_ERROR : CHAT_OK;
+    return output->own.failed || output->pieces.failed ? CHAT_ERROR : CHAT_OK;
 }

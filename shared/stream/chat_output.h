@@ -14,13 +14,10 @@
 
 /* All zero is an empty one. */
 typedef struct {
-    chat_buf_t    own;  /* our own bytes, in order */
-    size_t        done; /* of them: they are in pieces */
-    chat_piece_t *pieces;
-    size_t        count;
-    size_t        size;   /* room in pieces */
-    uint64_t      bytes;  /* that have gone out */
-    int           failed; /* no memory at some point */
+    chat_buf_t own;    /* our own bytes, in order */
+    size_t     done;   /* of them: they are in pieces */
+    chat_buf_t pieces; /* each a chat_piece_t */
+    uint64_t   bytes;  /* that have gone out */
 } chat_output_t;
 
 void chat_output_free(chat_output_t *output);

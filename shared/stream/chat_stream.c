@@ -101,7 +101,7 @@ chat_stream_destroy(chat_stream_t *stream)
     if (stream->reader != NULL) {
         chat_calls_free(&stream->reader->calls);
     }
-    chat_tracker_free(&stream->track);
+    chat_arena_destroy(stream->track.put_arena);
     chat_output_free(&stream->output);
     chat_arena_destroy(stream->frame);
     chat_arena_destroy(stream->arena);
@@ -157,7 +157,7 @@ pass_frame(chat_stream_t *stream, const chat_frame_t *frame)
 static void
 pass_own(chat_stream_t *stream, chat_buf_t *bytes)
 {
-    stream->output.failed |= bytes->failed;
+    stream->output.own.failed |= bytes->failed;
     pass(stream, chat_buf_str(bytes), 0);
     chat_buf_free(bytes);
 }

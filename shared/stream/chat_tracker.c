@@ -477,7 +477,7 @@ on_earlier_result(chat_tracker_t *track, const chat_event_t *event)
     if (call != NULL && rq != NULL && rq->turn < rq->ncalls
         && track->conf->known == &rq->calls[rq->turn]
         && chat_call_is_member(call) && call->step < rq->nsteps
-        && !chat_outcome_settles(call->outcome)
+        && !chat_outcome_is_final(call->outcome)
         && chat_batch_key(&track->conf->scope, &rq->steps[call->step], &key)
                == CHAT_OK)
     {
@@ -494,7 +494,7 @@ on_result(chat_tracker_t *track, const chat_event_t *event)
     chat_track_step_t *step = &track->step;
 
     if (event->id.len == 0 || event->id.len > CHAT_ID_MAX
-        || !chat_outcome_settles(event->outcome))
+        || !chat_outcome_is_final(event->outcome))
     {
         return;
     }
@@ -560,13 +560,6 @@ chat_tracker_init(chat_tracker_t *track, const chat_stream_conf_t *conf,
 
 
 void
-chat_tracker_free(chat_tracker_t *track)
-{
-    chat_arena_destroy(track->put_arena);
-}
-
-
-void
 chat_tracker_event(chat_tracker_t *track, const chat_event_t *event)
 {
     chat_stream_info_t *info = track->info;
@@ -577,10 +570,9 @@ chat_tracker_event(chat_tracker_t *track, const chat_event_t *event)
 
     switch (event->type) {
     case CHAT_EVENT_TURN_OPEN:
-        if (!track->turn_open && event->id.len <= CHAT_ID_MAX) {
+        if (info->id.data == NULL && event->id.len <= CHAT_ID_MAX) {
             (void) chat_arena_dup(track->calls->arena, event->id, &info->id);
         }
-        track->turn_open = 1;
         break;
 
     case CHAT_EVENT_STEP_OPEN:

@@ -46,17 +46,15 @@ typedef struct {
     chat_facts_t              nowhere; /* failed; takes none */
     chat_track_step_t         step;
     uint32_t                  steps; /* STEP_OPEN so far */
-    int                       turn_open;
 } chat_tracker_t;
 
 /*
  * All three must outlive the track; info's id, end, reason, calls and settled
- * are kept by it. After CHAT_ERROR it may only be freed.
+ * are kept by it. The owner destroys put_arena. CHAT_ERROR: no memory.
  */
 chat_rc_e chat_tracker_init(chat_tracker_t           *track,
                             const chat_stream_conf_t *conf,
                             chat_stream_info_t *info, chat_calls_t *calls);
-void      chat_tracker_free(chat_tracker_t *track);
 
 /* The next event; event->verdict is FORWARD or DROP. */
 void chat_tracker_event(chat_tracker_t *track, const chat_event_t *event);

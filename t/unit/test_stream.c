@@ -452,10 +452,10 @@ the_memory_of_many_runs_is_returned(void **state)
 
     assert_int_equal(chat_output_end(&output, &pieces, &n), CHAT_OK);
     assert_int_equal(n, 2 * RUNS);
-    assert_true(output.size >= 2 * RUNS);
+    assert_true(output.pieces.size >= 2 * RUNS * sizeof(*pieces));
 
     chat_output_begin(&output);
-    assert_int_equal(output.size, 0);
+    assert_int_equal(output.pieces.size, 0);
     assert_int_equal(output.bytes, 2 * RUNS);
 
     chat_output_add(&output, text, 1);
