@@ -200,10 +200,13 @@ injects_after(chat_follow_t *follow, const chat_frame_t *frame)
 }
 
 
-static chat_rc_e
+/* Appends the frame, or what replaces it, and what is injected behind it. */
+static void
 add_frame(chat_follow_t *follow, const chat_frame_t *frame, chat_buf_t *out)
 {
     chat_rc_e rc = rewrite(follow, frame, out);
+
+    out->failed |= rc == CHAT_ERROR;
 
     if (rc == CHAT_DECLINED) {
         chat_buf_add(out, frame->raw);
@@ -212,8 +215,6 @@ add_frame(chat_follow_t *follow, const chat_frame_t *frame, chat_buf_t *out)
     if (injects_after(follow, frame)) {
         chat_buf_add(out, follow->conf.injected);
     }
-
-    return rc == CHAT_ERROR ? CHAT_ERROR : CHAT_OK;
 }
 
 
@@ -238,7 +239,6 @@ check_done(chat_follow_t *follow, size_t len)
 chat_rc_e
 chat_follow(chat_follow_t *follow, chat_str_t bytes, chat_buf_t *out)
 {
-    chat_rc_e     rc = CHAT_OK;
     chat_frame_t  frame;
     chat_sse_rc_e next;
 
@@ -248,19 +248,15 @@ chat_follow(chat_follow_t *follow, chat_str_t bytes, chat_buf_t *out)
 
     chat_sse_feed(&follow->sse, bytes);
 
-    while ((next = chat_sse_next(&follow->sse, &frame)) != CHAT_SSE_MORE) {
-        if (next == CHAT_SSE_ERROR) {
-            return CHAT_ERROR;
-        }
-
+    while (!out->failed
+           && (next = chat_sse_next(&follow->sse, &frame)) != CHAT_SSE_MORE)
+    {
         if (next == CHAT_SSE_PIECE) {
             chat_buf_add(out, frame.raw);
+        } else if (next == CHAT_SSE_FRAME) {
+            add_frame(follow, &frame, out);
         } else {
-            rc = add_frame(follow, &frame, out);
-        }
-
-        if (rc != CHAT_OK) {
-            return rc;
+            out->failed = 1;
         }
     }
 

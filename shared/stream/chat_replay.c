@@ -29,8 +29,6 @@ static void
 decide(chat_replay_t *replay, chat_opening_t *opening,
        chat_replay_verdict_e verdict)
 {
-    replay->waiting -= opening->verdict == CHAT_REPLAY_WAIT;
-    replay->waiting += verdict == CHAT_REPLAY_WAIT;
     opening->verdict = verdict;
 
     if (verdict == CHAT_REPLAY_DROP) {
@@ -290,43 +288,32 @@ on_ready(chat_replay_t *replay, const chat_event_t *event)
 
 
 /*
- * What the client has of a call that an event other than input is about;
- * NULL if that is nothing, or is being replaced by a new call of this id.
+ * 1 if an event other than input can repeat what the client has of the call:
+ * that is not being replaced by a new call of this id.
  */
-static const chat_known_t *
-target(const chat_replay_t *replay, chat_str_t id)
+static int
+may_repeat(const chat_replay_t *replay, const chat_known_t *known)
 {
-    const chat_known_t *known = chat_calls_known(replay->calls, id);
-
-    if (known == NULL || !may_replay(replay, id)
-        || (known->running != NULL
-            && known->running->verdict == CHAT_REPLAY_FORWARD))
-    {
-        return NULL;
-    }
-
-    return known;
+    return may_replay(replay, known->id)
+           && (known->running == NULL
+               || known->running->verdict != CHAT_REPLAY_FORWARD);
 }
 
 
 static int
 is_asked_again(const chat_replay_t *replay, const chat_event_t *event)
 {
-    const chat_known_t *known = target(replay, event->id);
+    const chat_known_t *known = chat_calls_known(replay->calls, event->id);
 
-    return known != NULL && is_answered(known);
+    return known != NULL && may_repeat(replay, known) && is_answered(known);
 }
 
 
 static int
-is_result_again(const chat_replay_t *replay, const chat_event_t *event)
+is_result_again(const chat_replay_t *replay, const chat_known_t *known,
+                const chat_event_t *event)
 {
-    const chat_known_t  *known = target(replay, event->id);
     const chat_digest_t *digest;
-
-    if (known == NULL) {
-        return 0;
-    }
 
     if (event->outcome == CHAT_OUTCOME_DENIED
         && known->approval == CHAT_APPROVAL_GRANTED)
@@ -356,16 +343,19 @@ is_result_again(const chat_replay_t *replay, const chat_event_t *event)
 
 
 static int
-on_result(chat_replay_t *replay, const chat_event_t *event)
+on_result(const chat_replay_t *replay, const chat_event_t *event)
 {
-    chat_known_t *known;
+    chat_known_t *known = chat_calls_known(replay->calls, event->id);
 
-    if (is_result_again(replay, event)) {
+    if (known == NULL) {
+        return 0;
+    }
+
+    if (may_repeat(replay, known) && is_result_again(replay, known, event)) {
         return 1;
     }
 
-    known = chat_calls_known(replay->calls, event->id);
-    if (known != NULL && chat_outcome_is_final(event->outcome)) {
+    if (chat_outcome_is_final(event->outcome)) {
         known->in_stream = event->outcome;
     }
 
@@ -464,9 +454,7 @@ chat_replay_decide(chat_replay_t *replay, chat_replay_verdict_e verdict)
 {
     chat_opening_t *opening;
 
-    for (opening = replay->calls->first; opening && replay->waiting != 0;
-         opening = opening->later)
-    {
+    for (opening = replay->calls->first; opening; opening = opening->later) {
         if (opening->verdict == CHAT_REPLAY_WAIT) {
             decide(replay, opening, verdict);
         }

@@ -28,7 +28,6 @@ typedef struct {
     int                 strong_only; /* the model may use a weak id again: only
                                         a call with a strong one (see
                                         chat_id_is_strong()) is a replay */
-    size_t              waiting;     /* openings */
     uint32_t            step;  /* of the stream; 0: continues the client's */
     int                 fresh; /* no event since the last STEP_RESET */
     chat_replay_count_t count;
