@@ -484,7 +484,11 @@ pass_oversized(chat_stream_t *stream, const chat_frame_t *frame)
         rc = drain(stream);
     }
 
-    pass(stream, frame->raw, frame->in_input);
+    /* without memory what waits goes first */
+    if (rc == CHAT_OK) {
+        pass(stream, frame->raw, frame->in_input);
+    }
+
     return rc;
 }
 
