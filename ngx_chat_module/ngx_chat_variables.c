@@ -70,7 +70,7 @@ calls(ngx_chat_ctx_t *ctx, ngx_uint_t settled)
 
     if (ctx->response.stream != NULL) {
         return settled ? chat_stream_info(ctx->response.stream)->settled
-                       : chat_stream_count(ctx->response.stream)->opened;
+                       : chat_stream_info(ctx->response.stream)->replay.opened;
     }
 
     if (ctx->barrier.q.chained) {
@@ -118,7 +118,7 @@ value_of(ngx_chat_ctx_t *ctx, uintptr_t which, u_char *text)
         return number(text, calls(ctx, which == NGX_CHAT_VAR_SETTLED));
 
     case NGX_CHAT_VAR_REPLAYS_DROPPED:
-        count = stream != NULL ? chat_stream_count(stream) : NULL;
+        count = stream != NULL ? &chat_stream_info(stream)->replay : NULL;
         return number(text, count ? count->replays + count->results : 0);
 
     case NGX_CHAT_VAR_HOLD_TIME:

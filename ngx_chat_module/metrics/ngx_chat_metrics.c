@@ -421,7 +421,7 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
 
     if (ctx->response.stream != NULL) {
         info = chat_stream_info(ctx->response.stream);
-        count = chat_stream_count(ctx->response.stream);
+        count = &info->replay;
         reason = info->reason;
 
         m->counts[CHAT_COUNT_REPLAYS] += count->replays + count->results;

@@ -251,20 +251,18 @@ log_ids(u_char *p, const char *what, const chat_str_t *ids, size_t n)
 static void
 log_end(ngx_chat_ctx_t *ctx)
 {
-    char                       batch[17];
-    size_t                     i, n = 0;
-    u_char                     text[NGX_CHAT_LOG_SIZE], *p = text;
-    chat_str_t                 ids[NGX_CHAT_LOG_IDS];
-    const chat_question_t     *q = &ctx->barrier.q;
-    const chat_stream_info_t  *info;
-    const chat_replay_count_t *count;
+    char                      batch[17];
+    size_t                    i, n = 0;
+    u_char                    text[NGX_CHAT_LOG_SIZE], *p = text;
+    chat_str_t                ids[NGX_CHAT_LOG_IDS];
+    const chat_question_t    *q = &ctx->barrier.q;
+    const chat_stream_info_t *info;
 
     if (ctx->response.stream == NULL) {
         return;
     }
 
     info = chat_stream_info(ctx->response.stream);
-    count = chat_stream_count(ctx->response.stream);
     chat_digest_hex(&q->key.name, 8, batch);
 
     p = ngx_sprintf(p, "conversation ");
@@ -291,8 +289,8 @@ log_end(ngx_chat_ctx_t *ctx)
                   chat_end_name(ctx->response.end), info->reason ? " " : "",
                   info->reason ? info->reason : "", ctx->dialect->name,
                   q->dialect ? batch : "-", ctx->attempt.k,
-                  (size_t) (p - text), text, info->calls, count->replays,
-                  count->reused, info->oversized, info->overflows,
+                  (size_t) (p - text), text, info->calls, info->replay.replays,
+                  info->replay.reused, info->oversized, info->overflows,
                   info->bytes_out);
 }
 

@@ -13,17 +13,6 @@
 #define CHAT_FORM_DIGITS 9 /* of a sequence number: it is below 2^31 */
 
 
-void
-chat_forms_init(chat_forms_t *forms, const chat_dialect_t *dialect,
-                chat_reader_t *reader, chat_arena_t *arena)
-{
-    memset(forms, 0, sizeof(*forms));
-    forms->dialect = dialect;
-    forms->reader = reader;
-    forms->arena = arena;
-}
-
-
 /* What a frame has for the reader. */
 typedef struct {
     chat_str_t piece;  /* between its quotes, escaped as it is */

@@ -51,6 +51,7 @@ typedef struct {
     unsigned char bytes[2 * CHAT_FORM_BYTES];
 } chat_form_t;
 
+/* All zero but for the first three members, it has no form. */
 typedef struct {
     const chat_dialect_t *dialect;
     chat_reader_t        *reader;
@@ -63,10 +64,6 @@ typedef struct {
     int                   partial;             /* see chat_forms_read() */
     size_t                ends[CHAT_FORM_RUN]; /* of the frames just read */
 } chat_forms_t;
-
-/* Begins without a form. What it is given must outlive the forms. */
-void chat_forms_init(chat_forms_t *forms, const chat_dialect_t *dialect,
-                     chat_reader_t *reader, chat_arena_t *arena);
 
 /*
  * Learns from the frame that the reader has just read, if that changed nothing

@@ -74,8 +74,9 @@ chat_stream_create(const chat_stream_conf_t *conf)
     calls = &stream->reader->calls;
     calls->max_args = conf->max_event;
     chat_calls_know(calls, conf->known, conf->nknown);
-    chat_forms_init(&stream->forms, conf->dialect, stream->reader,
-                    stream->frame);
+    stream->forms.dialect = conf->dialect;
+    stream->forms.reader = stream->reader;
+    stream->forms.arena = stream->frame;
     stream->replay.calls = calls;
     stream->replay.on = conf->replay;
     stream->replay.strong_only = conf->dialect->provider;
@@ -692,6 +693,7 @@ end(chat_stream_t *stream, const chat_piece_t **pieces, size_t *n)
 
     stream->over |= rc != CHAT_OK;
     stream->info.bytes_out = stream->output.bytes;
+    stream->info.replay = stream->replay.count;
     return rc;
 }
 
@@ -836,11 +838,4 @@ chat_stream_sent(const chat_stream_t *stream, chat_count_t *count)
 {
     *count = stream->number.count;
     return !stream->info.foreign;
-}
-
-
-const chat_replay_count_t *
-chat_stream_count(const chat_stream_t *stream)
-{
-    return &stream->replay.count;
 }

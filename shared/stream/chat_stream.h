@@ -71,6 +71,8 @@ typedef struct {
     uint32_t    calls;     /* of the last step that opened any */
     uint32_t    settled;   /* of those */
     uint32_t    overflows; /* quarantines that were given up */
+
+    chat_replay_count_t replay;
 } chat_stream_info_t;
 
 typedef struct chat_stream_s chat_stream_t;
@@ -112,7 +114,6 @@ size_t chat_stream_settled(const chat_stream_t *stream, chat_str_t *ids,
 /* The count of the events that have gone out; 0: the stream is foreign. */
 int chat_stream_sent(const chat_stream_t *stream, chat_count_t *count);
 
-const chat_stream_info_t  *chat_stream_info(const chat_stream_t *stream);
-const chat_replay_count_t *chat_stream_count(const chat_stream_t *stream);
+const chat_stream_info_t *chat_stream_info(const chat_stream_t *stream);
 
 #endif /* CHAT_STREAM_H */

@@ -371,7 +371,7 @@ run_once(const chat_stream_conf_t *conf, chat_str_t text, unsigned seed,
     note_facts(run, stream);
 
     run->info = *chat_stream_info(stream);
-    run->count = *chat_stream_count(stream);
+    run->count = chat_stream_info(stream)->replay;
     NEED(run->info.bytes_out == run->out.len);
     chat_stream_destroy(stream);
 }

@@ -242,7 +242,7 @@ stream_once(stream_t *s, const char *text, size_t len, size_t step, size_t cut,
     stream_note_facts(run, stream);
 
     run->info = *chat_stream_info(stream);
-    run->count = *chat_stream_count(stream);
+    run->count = chat_stream_info(stream)->replay;
     run->info.id = chat_str(NULL, 0);
     chat_buf_add(&run->out, chat_str("", 1));
     assert_int_equal(run->info.bytes_out, run->out.len - 1);

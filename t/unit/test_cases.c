@@ -260,7 +260,10 @@ run_stream(const chat_dialect_t *dialect, const chat_request_t *rq,
                         rq->calls + rq->turn, rq->ncalls - rq->turn);
     }
     if (forms != NULL) {
-        chat_forms_init(forms, dialect, run.state, run.frame);
+        memset(forms, 0, sizeof(*forms));
+        forms->dialect = dialect;
+        forms->reader = run.state;
+        forms->arena = run.frame;
     }
 
     chat_sse_init(&sse, FRAME_MAX);

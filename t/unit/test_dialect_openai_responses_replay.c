@@ -124,7 +124,7 @@ pass(const char *in, size_t cut, const char *want, unsigned replays)
 
     assert_string_equal((char *) out.data, want);
     assert_int_equal(chat_stream_info(stream)->end, CHAT_END_FINISHED);
-    assert_int_equal(chat_stream_count(stream)->replays, replays);
+    assert_int_equal(chat_stream_info(stream)->replay.replays, replays);
 
     chat_stream_destroy(stream);
     chat_arena_destroy(asked.arena);

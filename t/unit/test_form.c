@@ -36,7 +36,9 @@ run_open(run_t *run)
     run->reader.arena = run->arena;
     run->reader.events = &run->events;
     run->call.id = chat_cstr("c1");
-    chat_forms_init(&run->forms, &dialect, &run->reader, run->arena);
+    run->forms.dialect = &dialect;
+    run->forms.reader = &run->reader;
+    run->forms.arena = run->arena;
 }
 
 

@@ -48,7 +48,7 @@ push_all(chat_str_t text, size_t step, stream_run_t *run)
     stream_note(run, stream, pieces, n, chat_str(NULL, 0));
     stream_note_facts(run, stream);
     run->info = *chat_stream_info(stream);
-    run->count = *chat_stream_count(stream);
+    run->count = chat_stream_info(stream)->replay;
     chat_stream_destroy(stream);
 }
 
