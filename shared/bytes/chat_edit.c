@@ -40,16 +40,6 @@ chat_edits_add(chat_edits_t *edits, size_t pos, size_t len, chat_str_t text)
 }
 
 
-chat_rc_e
-chat_edits_buf(chat_edits_t *edits, size_t pos, size_t len,
-               const chat_buf_t *text)
-{
-    edits->failed |= text->failed;
-
-    return chat_edits_add(edits, pos, len, chat_buf_str(text));
-}
-
-
 static int
 chat_edit_compare(const void *one, const void *two)
 {

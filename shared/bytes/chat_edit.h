@@ -39,10 +39,6 @@ void chat_edits_init(chat_edits_t *edits, chat_arena_t *arena);
 chat_rc_e chat_edits_add(chat_edits_t *edits, size_t pos, size_t len,
                          chat_str_t text);
 
-/* The same with the content of a buffer; if it has failed, so has the list. */
-chat_rc_e chat_edits_buf(chat_edits_t *edits, size_t pos, size_t len,
-                         const chat_buf_t *text);
-
 /*
  * Appends text with all edits applied to out. CHAT_ERROR: the list or out has
  * failed, or there is no memory. CHAT_BAD: edits overlap or lie outside of

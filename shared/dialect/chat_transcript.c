@@ -783,8 +783,9 @@ insert(chat_splice_t *s, const chat_result_t *result, const chat_json_t *place)
 
     if (rc == CHAT_OK) {
         s->open |= place == NULL;
-        rc = chat_edits_buf(s->edits, place ? place->end : s->front.pos, 0,
-                            &text);
+        s->edits->failed |= text.failed;
+        rc = chat_edits_add(s->edits, place ? place->end : s->front.pos, 0,
+                            chat_buf_str(&text));
     }
 
     chat_buf_free(&text);
@@ -869,8 +870,9 @@ change(const chat_splice_t *s, const chat_result_t *result)
 
     rc = s->form->rewrite(s->doc, result, &node, &text);
     if (rc == CHAT_OK) {
-        rc = chat_edits_buf(s->edits, node->start, node->end - node->start,
-                            &text);
+        s->edits->failed |= text.failed;
+        rc = chat_edits_add(s->edits, node->start, node->end - node->start,
+                            chat_buf_str(&text));
     }
 
     chat_buf_free(&text);

@@ -134,7 +134,7 @@ static void
 texts_are_copied_and_memory_is_the_arenas(void **state)
 {
     char          text[] = "x";
-    chat_buf_t    out = { 0 }, failed = { .failed = 1 };
+    chat_buf_t    out = { 0 };
     chat_edits_t  edits;
     chat_arena_t *arena = chat_arena_create(512);
 
@@ -154,10 +154,6 @@ texts_are_copied_and_memory_is_the_arenas(void **state)
     assert_int_equal(chat_edits_apply(&edits, chat_cstr("a"), &out),
                      CHAT_ERROR);
     assert_true(chat_str_is(chat_buf_str(&out), "xa"));
-
-    chat_edits_init(&edits, arena);
-    assert_int_equal(chat_edits_buf(&edits, 0, 0, &failed), CHAT_ERROR);
-    assert_int_equal(chat_edits_add(&edits, 0, 0, chat_cstr("")), CHAT_ERROR);
 
     chat_buf_free(&out);
     chat_arena_destroy(arena);
