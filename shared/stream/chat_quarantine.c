@@ -11,23 +11,23 @@
 
 
 /* A copy of the frame with all that it points to; NULL without memory. */
-static chat_quarantined_t *
+static chat_parsed_t *
 copy_frame(chat_arena_t *arena, const chat_parsed_t *parsed)
 {
-    int                 failed = 0;
-    size_t              i;
-    chat_event_t       *event;
-    chat_frame_t       *frame;
-    chat_events_t      *events;
-    chat_quarantined_t *entry = chat_arena_alloc(arena, sizeof(*entry));
+    int            failed = 0;
+    size_t         i;
+    chat_event_t  *event;
+    chat_frame_t  *frame;
+    chat_events_t *events;
+    chat_parsed_t *entry = chat_arena_alloc(arena, sizeof(*entry));
 
     if (entry == NULL) {
         return NULL;
     }
 
-    entry->parsed = *parsed;
-    frame = &entry->parsed.frame;
-    events = &entry->parsed.events;
+    *entry = *parsed;
+    frame = &entry->frame;
+    events = &entry->events;
 
     failed |= chat_arena_dup(arena, frame->raw, &frame->raw) != CHAT_OK;
     failed |= chat_arena_dup(arena, frame->data, &frame->data) != CHAT_OK;
@@ -58,8 +58,8 @@ copy_frame(chat_arena_t *arena, const chat_parsed_t *parsed)
 chat_rc_e
 chat_quarantine_add(chat_quarantine_t *quarantine, const chat_parsed_t *parsed)
 {
-    size_t              len = parsed->frame.raw.len;
-    chat_quarantined_t *entry;
+    size_t         len = parsed->frame.raw.len;
+    chat_parsed_t *entry;
 
     if (quarantine->arena == NULL) {
         quarantine->arena = chat_arena_create(0);

@@ -13,26 +13,22 @@
 #include "model/chat_event.h"
 #include "sse/chat_sse.h"
 
+typedef struct chat_parsed_s chat_parsed_t;
+
 /* A frame with what it says. */
-typedef struct {
-    chat_frame_t  frame;
-    chat_events_t events;
-    int           waits; /* for a verdict, when it came */
-} chat_parsed_t;
-
-typedef struct chat_quarantined_s chat_quarantined_t;
-
-struct chat_quarantined_s {
-    chat_quarantined_t *next;
-    chat_parsed_t       parsed;
+struct chat_parsed_s {
+    chat_parsed_t *next; /* in quarantine; else NULL */
+    chat_frame_t   frame;
+    chat_events_t  events;
+    int            waits; /* for a verdict, when it came */
 };
 
 /* All zero is an empty one. */
 typedef struct {
-    chat_arena_t *arena; /* of the frames; NULL: none has waited so far */
-    chat_quarantined_t *first;
-    chat_quarantined_t *last;
-    size_t              bytes; /* that came since it was empty; a tiny frame
+    chat_arena_t  *arena; /* of the frames; NULL: none has waited so far */
+    chat_parsed_t *first;
+    chat_parsed_t *last;
+    size_t         bytes; /* that came since it was empty; a tiny frame
                                   counts for more */
 } chat_quarantine_t;
 

@@ -267,13 +267,12 @@ emit_frame(chat_stream_t *stream, const chat_parsed_t *parsed)
 static chat_rc_e
 drain(chat_stream_t *stream)
 {
-    chat_quarantined_t *first;
+    chat_parsed_t *first;
 
-    while ((first = stream->quarantine.first) != NULL
-           && resolve(&first->parsed)) {
+    while ((first = stream->quarantine.first) != NULL && resolve(first)) {
         chat_arena_reset(stream->frame);
 
-        if (emit_frame(stream, &first->parsed) != CHAT_OK) {
+        if (emit_frame(stream, first) != CHAT_OK) {
             return CHAT_ERROR;
         }
         chat_quarantine_pop(&stream->quarantine);
@@ -568,7 +567,7 @@ give_up(chat_stream_t *stream, const chat_frame_t *frame)
 {
     while (stream->quarantine.first != NULL) {
         if (!stream->conf.observe) {
-            pass(stream, stream->quarantine.first->parsed.frame.raw, 0);
+            pass(stream, stream->quarantine.first->frame.raw, 0);
         }
         chat_quarantine_pop(&stream->quarantine);
     }
