@@ -165,9 +165,8 @@ typedef struct {
     void (*inject)(const chat_result_t *results, size_t n, chat_buf_t *out);
 
     /*
-     * Injected events follow the stream's first event if that has this text
-     * (white space does not count), else they are left out. NULL: they precede
-     * the first event.
+     * Injected events follow the stream's first event if that has this type,
+     * else they are left out. NULL: they precede the first event.
      */
     const char *inject_after;
 

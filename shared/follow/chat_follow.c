@@ -168,35 +168,22 @@ rewrite(chat_follow_t *follow, const chat_frame_t *frame, chat_buf_t *out)
 }
 
 
-/* 1 if the data has the text, spaces aside. */
-static int
-has_text(chat_str_t data, const char *text)
-{
-    size_t i, found = 0;
-
-    for (i = 0; i < data.len && text[found] != '\0'; i++) {
-        if (data.data[i] == (unsigned char) text[found]) {
-            found++;
-
-        } else if (data.data[i] != ' ' && data.data[i] != '\n') {
-            found = data.data[i] == (unsigned char) text[0];
-        }
-    }
-
-    return text[found] == '\0';
-}
-
-
 /* 1 if it is the first event, and others are to be injected behind it. */
 static int
 injects_after(chat_follow_t *follow, const chat_frame_t *frame)
 {
+    chat_json_doc_t doc;
+
     if (!follow->injects || !frame->has_data) {
         return 0;
     }
 
     follow->injects = 0;
-    return has_text(frame->data, follow->conf.dialect->inject_after);
+    chat_arena_reset(follow->arena);
+
+    return chat_json_parse(&doc, follow->arena, frame->data) == CHAT_OK
+           && chat_json_has(&doc, doc.root, "type",
+                            follow->conf.dialect->inject_after);
 }
 
 

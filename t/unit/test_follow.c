@@ -235,7 +235,7 @@ events_are_injected_behind_the_first_one(void **state)
         { ": hold\n\n\n\nid: 1\n\n" STARTED "\n\n", STARTED "\n\n", 0 },
         { "event: x\r\n" STARTED "\r\n\r\n", "data: 1\r\n\r\n", 0 },
         { STARTED "\r\r", "data: 1\r\r", 0 },
-        { "data: { \"type\" : \"\"type\": \"RUN_STARTED\"}\n\n", "", 0 },
+        { "data: { \"type\" : \"RUN_STARTED\"}\n\n", "", 0 },
         { "data:{\"type\":\ndata: \"RUN_STARTED\"}\n\n", "", 0 },
         { STARTED "\n", "", 1 },
         { FAILED "\n\n", STARTED "\n\n", 1 },

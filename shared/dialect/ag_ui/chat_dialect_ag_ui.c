@@ -539,7 +539,7 @@ const chat_dialect_t chat_dialect_ag_ui = {
     /* not "state" and "context", in which two tabs of one page differ */
     .signature = CHAT_LIST("tools", "forwardedProps"),
     .transcript = 1,
-    .inject_after = "\"type\":\"RUN_STARTED\"",
+    .inject_after = "RUN_STARTED",
     .request = read_request,
     .reader_size = sizeof(chat_ag_ui_reader_t),
     .call_size = sizeof(chat_ag_ui_live_t),
