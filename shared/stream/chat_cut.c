@@ -116,23 +116,6 @@ cut_element(chat_cut_t *cut, chat_span_t span)
 }
 
 
-/* The marks [i, end) are of one list, or there is only one of them. */
-static size_t
-list_end(const chat_events_t *events, size_t i)
-{
-    size_t      end = i + 1;
-    chat_span_t list = events->marks[i].list;
-
-    while (list.end != 0 && end < events->nmarks
-           && events->marks[end].list.start == list.start)
-    {
-        end++;
-    }
-
-    return end;
-}
-
-
 /* What becomes of the elements of one list. */
 static void
 cut_list(chat_cut_t *cut, const chat_mark_t *mark, const chat_mark_t *end)
@@ -190,16 +173,24 @@ chat_cut_e
 chat_cut(const chat_events_t *events, const chat_calls_t *calls,
          chat_str_t data, chat_edits_t *edits)
 {
-    size_t     i, end;
-    chat_cut_t cut = { events, calls, data, edits, 0, 0 };
+    chat_cut_t         cut = { events, calls, data, edits, 0, 0 };
+    const chat_mark_t *end, *mark = events->marks;
+    const chat_mark_t *last = mark + events->nmarks;
 
     if (is_empty(events)) {
         return CHAT_CUT_DROP;
     }
 
-    for (i = 0; i < events->nmarks; i = end) {
-        end = list_end(events, i);
-        cut_list(&cut, &events->marks[i], &events->marks[end]);
+    for (/* void */; mark < last; mark = end) {
+        end = mark + 1;
+
+        while (mark->list.end != 0 && end < last
+               && end->list.start == mark->list.start)
+        {
+            end++;
+        }
+
+        cut_list(&cut, mark, end);
     }
 
     return edits->count != 0 || edits->failed ? CHAT_CUT_CHANGED
