@@ -95,3 +95,41 @@ for (const key of Object.keys(dialects)) {
       batch.released();
     });
 }
+
+for (const [name, type, parts] of [
+  ['a comment', 'text/event-stream',
+    [': wait\n\n', 'data: {"choices":[]}\n\n', 'data: [DONE]\n\n']],
+  ['JSON with an empty line', 'application/json',
+    ['{"choices":[],\n\n', '"usage":{},\n\n', '"created":1}']],
+]) {
+  live(`a sibling arrives during the answer: ${name} before its first event`,
+    async (t) => {
+      const scene = await stage(t, 'openai_chat', { workers: 1,
+        strict: false, location: say.verdict });
+      const [second, rest] = [gate(), gate()];
+      const usual = scene.p.answer;
+      scene.p.answer = (request) => (request.answered.length
+        ? sse([parts[0], second, parts[1], rest, parts[2]],
+          { headers: { 'content-type': type } })
+        : usual(request));
+      const batch = new Batch(scene, 2);
+      await batch.ask();
+      const early = batch.continue(batch.results([0]));
+      await held(batch, early);
+      early.abort();
+      const claimant = batch.continue(batch.results([1]));
+      await claimant.until((text) => text.includes(parts[0]));
+      const first = batch.continue(batch.results([0]));
+      await first.until((text) => text.includes(parts[0]));
+      second.open();
+      await first.until((text) => text.includes(parts[1]));
+      /* The reader of this worker has two chunks by now. */
+      const late = batch.continue(batch.results([0]));
+      await late.until((text) => text.includes(parts[1]));
+      rest.open();
+      for (const answer of [claimant, first, late]) {
+        assert.equal(await answer.text(), parts.join(''));
+      }
+      assert.equal(await verdict(late), 'attached');
+    });
+}
