@@ -353,8 +353,7 @@ seek(ngx_chat_cursor_t *cursor, ngx_chat_chunk_t *chunk)
     /* what comes before its first event is a part of the answer, too */
     if (!chunk->is_gap
         && (count.events == cursor->after || chunk->next == NULL
-            || chunk->next->is_gap
-            || !can_begin(chunk->next, cursor->after)))
+            || chunk->next->is_gap || !can_begin(chunk->next, cursor->after)))
     {
         cursor->from = chat_count_to(&count, chat_str(chunk->data, chunk->len),
                                      cursor->after);

@@ -361,6 +361,12 @@ an_empty_turn_publishes_one_step(void **state)
                "data: {\"type\":\"start\",\"messageId\":\"m\\\"1\"}"
                "\n\n" EMPTY_TAIL);
 
+    /* there may be nothing to tell */
+    out.len = 0;
+    assert_int_equal(chat_dialect_ai_sdk.empty(&rq, NULL, 0, &out), CHAT_OK);
+    assert_out(EMPTY_HEAD "data: {\"type\":\"start\",\"messageId\":"
+                          "\"m\\\"1\"}\n\n" EMPTY_TAIL);
+
     out.len = 0;
     rq.last_message.len = 0;
     assert_int_equal(chat_dialect_ai_sdk.empty(&rq, told, NTOLD, &out),

@@ -574,10 +574,13 @@ void
 chat_ai_sdk_tell(const chat_result_t *results, size_t n, chat_buf_t *out)
 {
     int                  ok;
+    size_t               i;
     chat_str_t           value;
     const chat_result_t *result;
 
-    for (result = results; result < results + n; result++) {
+    for (i = 0; i < n; i++) {
+        result = &results[i];
+
         if (result->call == NULL || !result->call->in_last_message) {
             continue;
         }
