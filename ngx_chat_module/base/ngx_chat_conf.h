@@ -56,6 +56,7 @@ typedef struct {
     chat_key_t                 trimmed; /* that index */
     unsigned                   unknown_warned : 1; /* a value of "chat" */
     unsigned                   anonymous_warned : 1;
+    unsigned                   tenants_warned : 1;
 } ngx_chat_worker_t;
 
 typedef struct {

@@ -12,7 +12,10 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "bytes/chat_table.h"
 #include "request/ngx_chat_request.h"
+
+#define NGX_CHAT_TENANTS 1024 /* conversations that a worker remembers */
 
 
 /* Copies a body that may lie in files. */
@@ -174,9 +177,49 @@ ngx_chat_tenant(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
 }
 
 
+/* Warns once if the conversation was last seen under another tenant. */
+static void
+note_tenant(ngx_chat_ctx_t *ctx)
+{
+    uint64_t           conversation, tenant;
+    ngx_str_t          scope;
+    ngx_chat_worker_t *worker = ctx->worker;
+
+    /* by hashes of 64 bits; of two with one index the older is forgotten */
+    static struct {
+        uint64_t conversation;
+        uint64_t tenant;
+    } seen[NGX_CHAT_TENANTS], *last;
+
+    if (ctx->scope.conversation.len == 0
+        || ngx_chat_value(ctx->request, ctx->conf->scope, &scope) != NGX_OK)
+    {
+        return;
+    }
+
+    conversation = chat_table_hash(ctx->scope.conversation)
+                   + 3 * chat_table_hash(ngx_chat_str(&scope));
+    ngx_memcpy(&tenant, ctx->scope.tenant.bytes, sizeof(tenant));
+    last = &seen[conversation % NGX_CHAT_TENANTS];
+
+    if (last->conversation == conversation && last->tenant != tenant
+        && !worker->tenants_warned)
+    {
+        worker->tenants_warned = 1;
+        ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
+                      "chat: a conversation has two tenants and is split: if "
+                      "\"chat_tenant\" is a renewed token, use the user that "
+                      "it identifies");
+    }
+
+    last->conversation = conversation;
+    last->tenant = tenant;
+}
+
+
 /*
- * Fills in the tenant of ctx->scope. Warns of an empty one, once per worker.
- * NGX_ERROR: no memory.
+ * Fills in the tenant of ctx->scope; its conversation is already set. Warns of
+ * an empty tenant, once per worker. NGX_ERROR: no memory.
  */
 static ngx_int_t
 find_tenant(ngx_chat_ctx_t *ctx)
@@ -184,6 +227,10 @@ find_tenant(ngx_chat_ctx_t *ctx)
     ngx_chat_worker_t *worker = ctx->worker;
     ngx_int_t          rc =
         ngx_chat_tenant(ctx->request, ctx->conf, &ctx->scope.tenant);
+
+    if (rc == NGX_OK) {
+        note_tenant(ctx);
+    }
 
     if (rc != NGX_DECLINED) {
         return rc;

@@ -174,6 +174,22 @@ live('s107: an empty tenant is refused', async (t) => {
   await untouched(it);
 });
 
+live('a conversation under two tenants: one warning', async (t) => {
+  const scene = await openStage(t, 'ai_sdk', { workers: 1 });
+  const warnings = () => scene.n.errorLog().split('\n').filter((line) =>
+    /\[warn\].*two tenants/.test(line)).length;
+  const batches = Array.from({ length: 50 }, () => new Batch(scene, 1));
+  for (const batch of batches) {
+    await batch.ask();
+    await batch.ask();
+  }
+  assert.equal(warnings(), 0);
+  for (const batch of batches) {
+    await batch.ask({ headers: { authorization: 'Bearer renewed' } });
+  }
+  assert.equal(warnings(), 1);
+});
+
 live('s107: nginx -t: chat_results without chat_tenant fails', async () => {
   const at = (lines, more) => nginxTest({ tenant: false, http: lines,
     server: `location = /results { chat_results; ${more ?? ''} }` });

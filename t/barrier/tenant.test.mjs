@@ -170,6 +170,16 @@ live('two servers with one scope share their conversations', async (t) => {
   batch.released();
 });
 
+live('one conversation on two servers: no warning about two tenants',
+  async (t) => {
+    const scene = await twoServers(t, 'ai_sdk');
+    const batch = new Batch(scene, 1);
+    for (const host of hosts) {
+      await ask(batch, host);
+    }
+    assert.doesNotMatch(scene.n.errorLog(), /two tenants/);
+  });
+
 live('s121: a signed body stays unchanged', async (t) => {
   const scene = await stage(t, 'openai_chat', { location: say.verdict,
     server: 'chat_tenant $http_x_user;' });

@@ -389,14 +389,17 @@ live('the store decides late: up to 1 MB of the answer waits for it',
   });
 
 test('chat_record: values', { skip: unbuilt }, async () => {
-  for (const [value, word] of [['maybe', 'maybe'], ['on max=1k', 'max=1k'],
-    ['on max=x', 'max=x'], ['on ttl=0', 'ttl=0'], ['on ttl', 'ttl'],
-    ['auto least=3', 'least'], ['max=1m', 'max=1m']]) {
+  for (const [value, wrong] of [['maybe', 'invalid value "maybe"'],
+    ['on max=1k', 'invalid value "max=1k"'],
+    ['on max=x', 'invalid value "max=x"'],
+    ['on ttl=0', 'invalid value "ttl=0"'],
+    ['on ttl', 'unknown parameter "ttl"'],
+    ['auto least=3', 'unknown parameter "least"'],
+    ['max=1m', 'invalid value "max=1m"']]) {
     const { ok, output } = await nginxTest({
       location: `chat_record ${value};` });
     assert.ok(!ok, value);
-    assert.ok(output.includes(`invalid value "${word}" in "chat_record"`),
-      output);
+    assert.ok(output.includes(`${wrong} in "chat_record"`), output);
   }
   for (const value of ['off', 'auto', 'on max=64k ttl=1s', 'on ttl=1h']) {
     assert.ok((await nginxTest({ location: `chat_record ${value};` })).ok);
