@@ -305,12 +305,14 @@ on_tick(ngx_event_t *ev)
     check_worker(reader);
     reader->silent++;
 
-    if (reader->silent % NGX_CHAT_READER_PROBE == 0) {
-        reader->dirty = 1; /* a notification may be lost */
-    }
+    if (reader->silent % NGX_CHAT_READER_PROBE == 0
+        && reader->op.store == NULL) {
+        /* a notification may be lost, or the fact that asks for them */
+        ask(reader);
 
-    if (reader->dirty || reader->over != NULL || reader->errors != 0
-        || (reader->source.ended && reader->state == NGX_CHAT_READER_ASKING))
+    } else if (reader->over != NULL || reader->errors != 0
+               || (reader->source.ended
+                   && reader->state == NGX_CHAT_READER_ASKING))
     {
         look(reader);
     }

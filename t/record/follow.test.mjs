@@ -17,6 +17,7 @@ import { held, live, only, pidOf, say, several, verdict }
   from '../lib/hold.mjs';
 import { nodesStage } from '../lib/nodes.mjs';
 import { json, sse } from '../lib/provider.mjs';
+import { recordOf } from '../lib/recording.mjs';
 import { redis } from '../lib/redis/redis.mjs';
 import { above0, statusLocation, statusOf } from '../lib/status.mjs';
 
@@ -430,6 +431,33 @@ for (const key of ['ai_sdk', 'openai_chat']) {
       assert.equal((await told(claimant)).word, 'final');
     });
 }
+
+live('s89: the store loses the facts of a follower: it puts them again',
+  async (t) => {
+    const { server, scene } = await troubled(t, 'openai_chat');
+    const [first, ...others] = scene.dialect.final('done x');
+    const usual = scene.p.answer;
+    let over = false;
+    scene.p.answer = (request, number) => (request.answered.length
+      ? sse([first, ...Array(60).fill(': beat\n\n').flatMap((beat) =>
+        [() => over || pause(250), beat]), ...others])
+      : usual(request, number));
+    const { batch, answers } = await siblings(scene, 2);
+    await Promise.all(answers.map((answer) =>
+      answer.until((text) => text.includes(': beat'))));
+    const record = await recordOf(server, batch);
+    const mine = async () => Object.keys(await record.facts()).filter(
+      (field) => /^(wait|feed)\//.test(field));
+    const lost = await mine();
+    assert.ok(lost.some((field) => field.startsWith('feed/')), `${lost}`);
+    await server.command('HDEL', record.key, ...lost);
+    /* Entries that come all the time are no reason not to. */
+    await until(async () => (await mine()).length === lost.length, 12_000);
+    over = true;
+    for (const answer of answers) {
+      assert.equal((await told(answer)).word, 'final');
+    }
+  });
 
 live('s89: malformed entries in the recording', (t) => Promise.all(
   ['ai_sdk', 'openai_chat'].map((key) => t.test(key, async (t2) => {
