@@ -184,9 +184,9 @@ s48_a_bare_value_becomes_a_message(void **state)
             "\"content\":[],\"error\":\"e\"}",
             "\"role\":\"tool\", \"id\":\"1\",\"toolCallId\":\"a\","
             "\"content\":[],\"error\":\"e\"");
-    becomes(CHAT_OUTCOME_OK, "{\"role\":\"tool\",\"toolCallId\":\"a\"}",
-            MADE "\"{\\\"role\\\":\\\"tool\\\",\\\"toolCallId\\\":\\\"a\\\"}"
-                 "\"");
+    becomes(CHAT_OUTCOME_OK,
+            "{\"role\":\"tool\",\"toolCallId\":\"a\",\"content\":\"x\"}",
+            MADE "\"x\"");
     becomes(CHAT_OUTCOME_OK, "{\"role\":\"tool\",\"toolCallId\":\"b\"}",
             MADE "\"{\\\"role\\\":\\\"tool\\\",\\\"toolCallId\\\":\\\"b\\\"}"
                  "\"");

@@ -168,7 +168,6 @@ is_message(const chat_result_t *result, chat_json_doc_t *payload)
     const chat_json_t *root = payload->root;
 
     return chat_ag_ui_role(payload, root) == CHAT_ROLE_RESULTS
-           && chat_json_text(payload, root, "id").len != 0
            && chat_str_eq(chat_json_text(payload, root, "toolCallId"),
                           result->id);
 }
@@ -185,18 +184,22 @@ put_text(const char *key, const chat_json_doc_t *value, chat_buf_t *out)
 }
 
 
-/* A tool message; one that a client has sent goes in as it was. */
+/* A tool message; one that a client has sent goes in as it was, with an id. */
 static chat_rc_e
 write_message(const chat_result_t *result, chat_json_doc_t *payload,
               chat_buf_t *out)
 {
-    size_t from;
+    int                sent;
+    size_t             from;
+    const chat_json_t *root = payload->root;
 
-    if (payload->root == NULL) {
+    if (root == NULL) {
         return CHAT_BAD;
     }
 
-    if (is_message(result, payload)) {
+    sent = is_message(result, payload);
+
+    if (sent && chat_json_text(payload, root, "id").len != 0) {
         chat_buf_add(out, result->payload);
         return CHAT_OK;
     }
@@ -205,6 +208,14 @@ write_message(const chat_result_t *result, chat_json_doc_t *payload,
     from = out->len;
     chat_buf_format(out, "result-%v", result->id);
     chat_buf_quote(out, from);
+
+    if (sent) {
+        chat_buf_format(out, ",%v",
+                        chat_str(payload->text.data + root->start + 1,
+                                 root->end - root->start - 1));
+        return CHAT_OK;
+    }
+
     chat_buf_format(out, ",\"role\":\"tool\",\"toolCallId\":%j", result->id);
     put_text("content", payload, out);
 
@@ -448,12 +459,10 @@ tell(const chat_result_t *results, size_t n, chat_buf_t *out)
             continue;
         }
 
-        if (!is_message(result, &doc)) {
-            text.len = 0;
-            (void) write_message(result, &doc, &text);
-            if (chat_json_parse(&doc, arena, chat_buf_str(&text)) != CHAT_OK) {
-                continue;
-            }
+        text.len = 0;
+        (void) write_message(result, &doc, &text);
+        if (chat_json_parse(&doc, arena, chat_buf_str(&text)) != CHAT_OK) {
+            continue;
         }
 
         id = chat_json_raw(&doc, chat_json_get(&doc, doc.root, "id"));
