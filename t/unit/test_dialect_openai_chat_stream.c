@@ -25,6 +25,7 @@
     "{\"index\":" index ",\"id\":\"" id                      \
     "\",\"type\":\"function\",\"function\":{\"name\":\"w\"," \
     "\"arguments\":\"{}\"}}"
+#define BY_ID(id) "{\"id\":\"" id "\",\"function\":{\"arguments\":\"x\"}}"
 #define CALLS(calls) "\"tool_calls\":[" calls "]"
 #define DONE "data: [DONE]\n\n"
 #define ROLE CHUNK(CHOICE("\"role\":\"assistant\",\"content\":\"\""))
@@ -61,6 +62,12 @@ static const stream_case_t streams[] = {
                          "{\"id\":\"b\",\"function\":{\"name\":\"w\"}}")))
           END("tool_calls"),
       "T o0:a a0 a0 o1:b a1 r1:b r0:a S E:finished " },
+    /* no index: a piece belongs to the call with its id */
+    { CHUNK(CHOICE(CALLS("{\"id\":\"a\",\"function\":{\"name\":\"w\"}}")))
+          CHUNK(CHOICE(CALLS("{\"id\":\"b\",\"function\":{\"name\":\"w\"}}")))
+              CHUNK(CHOICE(CALLS(BY_ID("a") "," BY_ID("b") "," BY_ID("a"))))
+                  END("tool_calls"),
+      "T o0:a a0 o1:b a1 a0 a1 a0 r1:b r0:a S E:finished " },
     { CHUNK(CHOICE(CALLS(OPEN("0", "")))) CHUNK(CHOICE(CALLS(OPEN("0", "a"))))
           END("tool_calls"),
       "T o0: a0 a0 r0:a S E:finished " },

@@ -227,19 +227,40 @@ is_whole(const reader_t *r, const chat_stream_call_t *call)
 
 
 /*
- * The index of an entry that says none: of the newest call, unless the entry
- * has another id.
+ * The index of an entry that says none: of the call with its id, or, if it has
+ * no id either, of the newest call.
  */
 static uint32_t
-guess_index(const choice_t *of, chat_str_t id)
+guess_index(const reader_t *r, uint32_t choice, chat_str_t id)
 {
-    if (of->newest != NULL && (id.len == 0 || chat_str_eq(id, of->newest->id)))
+    const choice_t           *of = &r->choices[choice];
+    const chat_stream_call_t *call = of->newest;
+
+    if (call != NULL && id.len != 0 && !chat_str_eq(id, call->id)) {
+        call = chat_calls_find(&r->reader.calls, id);
+    }
+
+    /* another choice may have the id, or its place another one by now */
+    if (call != NULL && call->place >> 16 == choice
+        && (id.len == 0 || chat_str_eq(id, call->id)))
     {
-        return of->newest->place & 0xffff;
+        return call->place & 0xffff;
     }
 
     /* Only a flood of calls reaches the last index. */
     return of->next < CHAT_COMPLETIONS_INDEXES ? of->next : of->next - 1;
+}
+
+
+/* A piece without an index is found by the id of its call. */
+static void
+index_id(reader_t *r, chat_stream_call_t *call)
+{
+    chat_known_t *known = chat_calls_learn(&r->reader.calls, call->id);
+
+    if (known != NULL) {
+        known->call = call;
+    }
 }
 
 
@@ -309,9 +330,11 @@ read_entry(reader_t *r, uint32_t place, const chat_json_t *entry,
 
     if (call->id.len == 0 && id.len != 0) {
         call->id = chat_reader_keep(&r->reader, id);
+        index_id(r, call);
     }
 
     if (opens) {
+        index_id(r, call);
         chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, call);
     }
 
@@ -348,8 +371,7 @@ read_calls(reader_t *r, uint32_t choice, const chat_json_t *list)
         }
 
         id = chat_json_text(r->reader.doc, entry, "id");
-        index =
-            said >= 0 ? (uint32_t) said : guess_index(&r->choices[choice], id);
+        index = said >= 0 ? (uint32_t) said : guess_index(r, choice, id);
 
         mark = read_entry(r, choice << 16 | index, entry, id);
         mark->at = chat_span(entry);
