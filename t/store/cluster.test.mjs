@@ -328,6 +328,65 @@ live('a shard reconnects: the worker waits for its reply',
     assert.fail(`never held: ${words}`);
   });
 
+/* A batch whose complete continuation is upstream, without an answer yet. */
+async function running(scene, c, results = (batch) => batch.results(),
+  fits = () => true) {
+  const { answer } = scene.p;
+  scene.p.answer = (request) =>
+    (request.answered.length ? gate() : answer(request));
+  for (;;) {
+    const batch = new Batch(scene, 2);
+    const slot = await c.slotOf(() => batch.ask());
+    const owner = await c.owner(slot);
+    if (fits(owner)) {
+      const first = batch.continue(results(batch));
+      first.head.catch(() => {});
+      await until(() => batch.upstream().length === 1);
+      return { batch, first, slot, owner };
+    }
+  }
+}
+
+/* Each connection is set up, and refuses the first write. */
+live('a master refuses writes for long: no facts are dropped', async (t) => {
+  const c = await cluster(t);
+  const scene = await stage(t, 'openai_chat', c, { count: 1, workers: 1 });
+  const { first, owner } = await running(scene, c, ({ ids }) =>
+    Object.fromEntries(ids.map((id) => [id, 'x'.repeat(9e5)])));
+  await pause(500);
+  await owner.command('CONFIG', 'SET', 'min-replicas-to-write', 1);
+  await pause(9000);
+  assert.match(scene.n.errorLog(), /is unavailable: NOREPLICAS/);
+  assert.doesNotMatch(scene.n.errorLog(), /facts are dropped/);
+  first.abort();
+});
+
+/* Longer than commands are kept for a replica. */
+live('the slot of a dead master goes to another one: a claim stands',
+  async (t) => {
+    const c = await cluster(t, { timeout: 1000,
+      lines: ['cluster-require-full-coverage no'] });
+    const scene = await stage(t, 'ai_sdk', c, { count: 1, workers: 1 });
+    const { batch, first, slot, owner } = await running(scene, c, undefined,
+      (server) => server !== c.masters[0]);
+    await pause(6000);
+    const id = await c.id(c.masters[0]);
+    await owner.stop('SIGKILL');
+    await pause(2000);
+    for (const server of c.masters.filter((one) => one !== owner)) {
+      await server.command('CLUSTER', 'SETSLOT', slot, 'NODE', id);
+    }
+    await until(async () => await c.masters[0].command('CLUSTER',
+      'COUNTKEYSINSLOT', slot) > 0);
+    const second = batch.continue(batch.results());
+    second.head.catch(() => {});
+    await pause(1000);
+    assert.equal(second.ended, false);
+    assert.equal(batch.upstream().length, 1);
+    first.abort();
+    second.abort();
+  });
+
 live('one reachable node of the list is enough', async (t) => {
   const c = await cluster(t);
   const nobody = await redis(t);

@@ -594,9 +594,9 @@ set_up(ngx_chat_redis_client_t *client)
     client->was_up = 1;
     client->said = 0;
     client->up_since = ngx_current_msec;
-    client->has_served = 0;
     client->state = CHAT_STORE_UP;
     client->changed(client);
+    client->has_served = 0;
     ngx_post_event(&client->flush, &ngx_posted_events);
 }
 
@@ -796,6 +796,7 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
     ngx_chat_event_set(&client->flush, ngx_chat_redis_flush, client,
                        ngx_cycle->log);
 
+    client->has_served = 1; /* earlier ones, as far as is known */
     set_reconnecting(client);
     on_retry(&client->conn);
 }

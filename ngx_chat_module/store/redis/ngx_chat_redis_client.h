@@ -74,7 +74,8 @@ struct ngx_chat_redis_client_s {
     ngx_uint_t  was_up;
     ngx_uint_t  said;       /* the log has that it is unavailable */
     ngx_uint_t  in_setup;   /* setup() runs: what is submitted is a setup */
-    ngx_uint_t  has_served; /* a keyed command, since its setup */
+    ngx_uint_t  has_served; /* a keyed command, since it was UP before; at
+                               first 1 */
     u_char      logged[48]; /* how the last reason or error in the log began */
 
     /* The owner's. */

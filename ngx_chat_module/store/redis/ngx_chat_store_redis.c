@@ -114,8 +114,12 @@ on_node_state(ngx_chat_redis_client_t *client)
     if (redis->cluster.is_cluster) {
         ngx_chat_redis_liveness_beat(&redis->liveness);
 
-        /* it may be a former replica, or have lost its data */
-        redis->stale |= client->state == CHAT_STORE_UP;
+        /*
+         * UP: it may be a former replica, or have lost its data. UNAVAILABLE:
+         * another one may get its slots, and its unsent commands. If it has
+         * served none since the last time, these have all facts.
+         */
+        redis->stale |= client->has_served;
     }
 
     follow_state(redis, 1);
