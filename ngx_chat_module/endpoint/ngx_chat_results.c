@@ -204,8 +204,8 @@ on_results_joined(ngx_chat_ctx_t *ctx)
     chat_buf_t          out = { 0 };
     ngx_chat_results_t *rs = ctx->results;
 
-    applied = chat_external_applied(&rs->external, &rs->put, rs->facts.items,
-                                    rs->facts.count);
+    applied =
+        chat_external_applied(&rs->put, rs->facts.items, rs->facts.count);
     repeated = rs->external.count - applied;
     end = ngx_chat_log_id(id, ctx->scope.conversation);
 

@@ -11,53 +11,57 @@
 #include "policy/chat_external.h"
 
 
-static chat_rc_e
+/* Refuses the body, unless it was refused before. */
+static void
 chat_external_refused(chat_external_t *out, unsigned status, const char *code,
                       const char *field, const char *message)
 {
+    if (out->rc != CHAT_OK) {
+        return;
+    }
+
+    out->rc = CHAT_BAD;
     out->refusal.status = status;
     out->refusal.code = code;
     out->refusal.field = field;
     out->refusal.message = message;
-    return CHAT_BAD;
 }
 
 
-static chat_rc_e
+static void
 chat_external_bad(chat_external_t *out, const char *field, const char *message)
 {
-    return chat_external_refused(out, 400, "invalid", field, message);
+    chat_external_refused(out, 400, "invalid", field, message);
 }
 
 
 /* Reads a member that must be a string and not empty. */
-static chat_rc_e
+static chat_str_t
 chat_external_text(chat_external_t *out, const chat_json_t *object,
-                   const char *field, chat_str_t *text)
+                   const char *field)
 {
-    const chat_json_t *node = chat_json_get(&out->doc, object, field);
+    chat_str_t         text = { 0 };
+    const chat_json_t *node =
+        chat_json_typed(&out->doc, object, field, CHAT_JSON_STRING);
 
-    if (node == NULL) {
-        return chat_external_bad(out, field, "this member is missing");
+    if (node != NULL) {
+        text = chat_json_string(&out->doc, node);
+        if (text.data == NULL) {
+            out->rc = CHAT_ERROR;
+        }
     }
 
-    if (node->type != CHAT_JSON_STRING) {
-        return chat_external_bad(out, field, "this member must be a string");
+    if (text.len == 0) {
+        chat_external_bad(out, field,
+                          "this member must be a string and not empty");
     }
 
-    *text = chat_json_string(&out->doc, node);
-    if (text->data == NULL) {
-        return CHAT_ERROR;
-    }
-
-    return text->len != 0 ? CHAT_OK
-                          : chat_external_bad(out, field,
-                                              "this member must not be empty");
+    return text;
 }
 
 
 /* What the result says: one of output, errorText and approved. */
-static chat_rc_e
+static void
 chat_external_value(chat_external_t *out, const chat_json_t *object,
                     chat_external_item_t *item, size_t max_result)
 {
@@ -67,31 +71,22 @@ chat_external_value(chat_external_t *out, const chat_json_t *object,
     const chat_json_t *approved = chat_json_get(&out->doc, object, "approved");
     const chat_json_t *reason = chat_json_get(&out->doc, object, "reason");
 
-    switch ((output != NULL) + (error != NULL) + (approved != NULL)) {
-    case 0:
-        return chat_external_bad(out, "output",
-                                 "one of output, errorText and approved must "
-                                 "be given");
-    case 1:
-        break;
-
-    default:
-        return chat_external_bad(out,
-                                 output && error ? "errorText" : "approved",
-                                 "only one of output, errorText and approved "
-                                 "may be given");
+    if ((output != NULL) + (error != NULL) + (approved != NULL) != 1) {
+        chat_external_bad(out, NULL,
+                          "one of output, errorText and approved must be "
+                          "given, and only one");
     }
 
     if (reason != NULL && approved == NULL) {
-        return chat_external_bad(out, "reason",
-                                 "this member belongs to approved alone");
+        chat_external_bad(out, "reason",
+                          "this member belongs to approved alone");
     }
 
     if (approved != NULL && approved->type != CHAT_JSON_TRUE
         && approved->type != CHAT_JSON_FALSE)
     {
-        return chat_external_bad(out, "approved",
-                                 "this member must be true or false");
+        chat_external_bad(out, "approved",
+                          "this member must be true or false");
     }
 
     field = output ? "output" : error ? "errorText" : "reason";
@@ -100,7 +95,7 @@ chat_external_value(chat_external_t *out, const chat_json_t *object,
     if (item->value != NULL && output == NULL
         && item->value->type != CHAT_JSON_STRING)
     {
-        return chat_external_bad(out, field, "this member must be a string");
+        chat_external_bad(out, field, "this member must be a string");
     }
 
     if (approved != NULL) {
@@ -111,118 +106,82 @@ chat_external_value(chat_external_t *out, const chat_json_t *object,
         item->outcome = output ? CHAT_OUTCOME_OK : CHAT_OUTCOME_ERROR;
     }
 
-    return chat_json_raw(&out->doc, item->value).len <= max_result
-               ? CHAT_OK
-               : chat_external_refused(
-                   out, 413, "too_large", field,
-                   "this member is longer than result= of chat_limits");
+    if (chat_json_raw(&out->doc, item->value).len > max_result) {
+        chat_external_refused(
+            out, 413, "too_large", field,
+            "this member is longer than result= of chat_limits");
+    }
 }
 
 
-static chat_rc_e
+static void
 chat_external_item(chat_external_t *out, const chat_json_t *object,
                    size_t max_result)
 {
-    chat_rc_e             rc;
-    chat_str_t            conversation;
+    chat_str_t conversation = chat_external_text(out, object, "conversation");
     chat_external_item_t *item = &out->items[out->count];
 
-    rc = chat_external_text(out, object, "conversation", &conversation);
-    if (rc != CHAT_OK) {
-        return rc;
-    }
-
-    if (out->count == 0) {
+    if (out->count++ == 0) {
         out->conversation = conversation;
 
     } else if (!chat_str_eq(conversation, out->conversation)) {
-        return chat_external_bad(
-            out, "conversation",
-            "this member must be the same in the whole list");
+        chat_external_bad(out, "conversation",
+                          "this member must be the same in the whole list");
     }
 
-    rc = chat_external_text(out, object, "toolCallId", &item->id);
-    if (rc == CHAT_OK && item->id.len > CHAT_ID_MAX) {
-        rc = chat_external_bad(out, "toolCallId", "this member is too long");
+    item->id = chat_external_text(out, object, "toolCallId");
+    if (item->id.len > CHAT_ID_MAX) {
+        chat_external_bad(out, "toolCallId", "this member is too long");
     }
 
-    if (rc == CHAT_OK) {
-        rc = chat_external_value(out, object, item, max_result);
-    }
+    chat_external_value(out, object, item, max_result);
 
-    if (rc == CHAT_OK && out->doc.duplicate) {
-        rc = chat_external_bad(out, NULL, "this result has a member twice");
+    if (out->doc.duplicate) {
+        chat_external_bad(out, NULL, "this result has a member twice");
     }
-
-    item->index = out->count++;
-    return rc;
 }
 
 
-/* The index of the list's first element that is no object. */
-static size_t
-chat_external_odd(const unsigned char *text, const chat_json_t *list)
-{
-    size_t               n = 0;
-    const chat_json_t   *one = list->child;
-    const unsigned char *at = text + list->start + 1;
-
-    for (/* void */; one != NULL; one = one->next, n++) {
-        at += strspn((const char *) at, " \t\r\n,");
-        if (at != text + one->start) {
-            break;
-        }
-
-        at = text + one->end;
-    }
-
-    return n;
-}
-
-
-/* Parses the body; *first: its first result. */
-static chat_rc_e
+/* Parses the body; returns its first result, or NULL. */
+static const chat_json_t *
 chat_external_parse(chat_external_t *out, chat_arena_t *arena, chat_str_t text,
-                    size_t max_calls, const chat_json_t **first)
+                    size_t max_calls)
 {
-    size_t    n = 1;
-    chat_rc_e rc = chat_json_parse(&out->doc, arena, text);
+    size_t             n = 1;
+    chat_rc_e          rc = chat_json_parse(&out->doc, arena, text);
+    const chat_json_t *root = out->doc.root, *first = root;
 
     if (rc == CHAT_ERROR) {
-        return rc;
+        out->rc = rc;
+        return NULL;
     }
 
     if (rc != CHAT_OK) {
-        return chat_external_bad(out, NULL, "the body is not JSON");
+        chat_external_bad(out, NULL, "the body is not JSON");
+        return NULL;
     }
 
-    *first = out->doc.root;
-    out->listed = out->doc.root->type == CHAT_JSON_ARRAY;
-
-    if (out->listed) {
-        *first = out->doc.root->child;
-        n = chat_json_count(out->doc.root);
+    if (root->type == CHAT_JSON_ARRAY) {
+        first = root->child;
+        n = chat_json_count(root);
     }
 
-    if (out->doc.root->opaque
-        || (!out->listed && out->doc.root->type != CHAT_JSON_OBJECT))
-    {
-        out->refusal.listed = out->listed;
-        out->refusal.index = chat_external_odd(text.data, out->doc.root);
-        return chat_external_bad(out, NULL, "a result must be an object");
+    if (root->opaque || (first == root && root->type != CHAT_JSON_OBJECT)) {
+        chat_external_bad(out, NULL, "a result must be an object");
+
+    } else if (n == 0) {
+        chat_external_bad(out, NULL, "the list is empty");
+
+    } else if (n > max_calls) {
+        chat_external_bad(out, NULL,
+                          "the list is longer than calls= of chat_limits");
+
+    } else {
+        out->items = chat_arena_alloc(arena, n * sizeof(*out->items));
+        out->rc = out->items != NULL ? CHAT_OK : CHAT_ERROR;
     }
 
-    if (n == 0) {
-        return chat_external_bad(out, NULL, "the list is empty");
-    }
-
-    if (n > max_calls) {
-        return chat_external_bad(
-            out, NULL, "the list is longer than calls= of chat_limits");
-    }
-
-    out->items = chat_arena_alloc(arena, n * sizeof(*out->items));
-    return out->items != NULL ? CHAT_OK : CHAT_ERROR;
+    return first;
 }
 
 
@@ -230,62 +189,50 @@ chat_rc_e
 chat_external_read(chat_external_t *out, chat_arena_t *arena, chat_str_t text,
                    size_t max_calls, size_t max_result)
 {
-    chat_rc_e          rc;
-    const chat_json_t *object = NULL;
+    const chat_json_t *object;
 
     memset(out, 0, sizeof(*out));
+    object = chat_external_parse(out, arena, text, max_calls);
 
-    rc = chat_external_parse(out, arena, text, max_calls, &object);
-    if (rc != CHAT_OK) {
-        return rc;
-    }
-
-    out->refusal.listed = out->listed;
-
-    for (; object != NULL && rc == CHAT_OK;
-         object = out->listed ? object->next : NULL)
-    {
+    for (; object != NULL && out->rc == CHAT_OK; object = object->next) {
+        out->refusal.listed = object != out->doc.root;
         out->refusal.index = out->count;
-        rc = chat_external_item(out, object, max_result);
+        chat_external_item(out, object, max_result);
     }
 
-    return rc;
+    return out->rc;
 }
 
 
 /* Finds the call of a result; refuses a result that the call cannot take. */
-static chat_rc_e
+static const chat_member_t *
 chat_external_member(chat_external_t *out, const chat_external_item_t *item,
-                     const chat_dialect_t *dialect, const chat_batch_t *batch,
-                     const chat_member_t **member)
+                     const chat_dialect_t *dialect, const chat_batch_t *batch)
 {
-    *member = chat_batch_find(batch, item->id);
-    out->refusal.index = item->index;
+    int                  decision = item->outcome == CHAT_OUTCOME_NONE;
+    const chat_member_t *member = chat_batch_find(batch, item->id);
 
-    if (*member == NULL || !(*member)->is_call
-        || (*member)->kind == CHAT_KIND_PROVIDER)
-    {
-        return chat_external_refused(out, 404, "unknown_call", "toolCallId",
-                                     "the conversation's latest step has no "
-                                     "such call for its client to answer");
-    }
+    out->refusal.index = (size_t) (item - out->items);
 
-    if (item->outcome == CHAT_OUTCOME_NONE
-        && (*member)->kind != CHAT_KIND_APPROVAL)
-    {
-        return chat_external_bad(out, "approved",
-                                 "this call does not ask for an approval");
-    }
+    if (member == NULL || !member->is_call
+        || member->kind == CHAT_KIND_PROVIDER) {
+        chat_external_refused(out, 404, "unknown_call", "toolCallId",
+                              "the conversation's latest step has no such "
+                              "call for its client to answer");
 
-    if (item->outcome != CHAT_OUTCOME_NONE
-        && (*member)->kind == CHAT_KIND_APPROVAL && dialect->only_decided)
+    } else if (decision && member->kind != CHAT_KIND_APPROVAL) {
+        chat_external_bad(out, "approved",
+                          "this call does not ask for an approval");
+
+    } else if (!decision && member->kind == CHAT_KIND_APPROVAL
+               && dialect->only_decided)
     {
-        return chat_external_bad(
+        chat_external_bad(
             out, item->outcome == CHAT_OUTCOME_OK ? "output" : "errorText",
             "this call takes approved and nothing else");
     }
 
-    return CHAT_OK;
+    return member;
 }
 
 
@@ -311,7 +258,8 @@ chat_external_is_repeated(const chat_external_t      *out,
 }
 
 
-static chat_rc_e
+/* Adds the fact of a result. Without memory the list fails. */
+static void
 chat_external_fact(chat_external_t *out, const chat_external_item_t *item,
                    const chat_dialect_t *dialect, const chat_member_t *member,
                    chat_facts_t *facts)
@@ -319,11 +267,11 @@ chat_external_fact(chat_external_t *out, const chat_external_item_t *item,
     chat_rc_e     rc;
     chat_buf_t    text = { 0 };
     chat_str_t    payload = chat_json_raw(&out->doc, item->value);
-    chat_digest_t digest, answered;
+    chat_digest_t digest, answered = { { 0 } };
 
     if (item->outcome == CHAT_OUTCOME_NONE) {
         chat_facts_approval(facts, item->id, item->approval, payload);
-        return CHAT_OK;
+        return;
     }
 
     rc = chat_json_digest(&out->doc, item->value, &digest);
@@ -335,15 +283,9 @@ chat_external_fact(chat_external_t *out, const chat_external_item_t *item,
         rc = chat_buf_move(&text, out->doc.arena, &payload);
     }
 
-    memset(&answered, 0, sizeof(answered));
     memcpy(answered.bytes, member->fingerprint, sizeof(member->fingerprint));
-
-    if (rc == CHAT_OK) {
-        chat_facts_result(facts, item->id, item->outcome, &digest, &answered,
-                          &payload);
-    }
-
-    return rc;
+    chat_facts_result(facts, item->id, item->outcome,
+                      rc == CHAT_OK ? &digest : NULL, &answered, &payload);
 }
 
 
@@ -351,48 +293,34 @@ chat_rc_e
 chat_external_facts(chat_external_t *out, const chat_dialect_t *dialect,
                     const chat_batch_t *batch, chat_facts_t *facts)
 {
-    size_t                i;
-    chat_rc_e             rc;
-    const chat_member_t  *member;
-    chat_external_item_t *item;
+    size_t                      i;
+    const chat_member_t        *member;
+    const chat_external_item_t *item = out->items;
 
-    for (i = 0; i < out->count; i++) {
-        item = &out->items[i];
+    /* another look at the batch forgets the refusal of the last one */
+    out->rc = CHAT_OK;
 
-        rc = chat_external_member(out, item, dialect, batch, &member);
-        if (rc != CHAT_OK) {
-            return rc;
-        }
+    for (i = 0; i < out->count && out->rc == CHAT_OK; i++, item++) {
+        member = chat_external_member(out, item, dialect, batch);
 
-        item->repeated = chat_external_is_repeated(out, item, member);
-        if (item->repeated) {
-            continue;
-        }
-
-        item->fact = facts->count;
-        if (chat_external_fact(out, item, dialect, member, facts) != CHAT_OK) {
-            return CHAT_ERROR;
+        if (out->rc == CHAT_OK
+            && !chat_external_is_repeated(out, item, member)) {
+            chat_external_fact(out, item, dialect, member, facts);
         }
     }
 
-    return facts->failed ? CHAT_ERROR : CHAT_OK;
+    return out->rc == CHAT_OK && facts->failed ? CHAT_ERROR : out->rc;
 }
 
 
 size_t
-chat_external_applied(const chat_external_t *out, const chat_facts_t *put,
-                      const chat_fact_t *facts, size_t n)
+chat_external_applied(const chat_facts_t *put, const chat_fact_t *facts,
+                      size_t n)
 {
     size_t             i, k, applied = 0;
-    const chat_fact_t *own;
+    const chat_fact_t *own = put->items;
 
-    for (i = 0; i < out->count; i++) {
-        if (out->items[i].repeated || out->items[i].fact >= put->count) {
-            continue;
-        }
-
-        own = &put->items[out->items[i].fact];
-
+    for (i = 0; i < put->count; i++, own++) {
         for (k = 0; k < n; k++) {
             if (chat_str_eq(facts[k].field, own->field)) {
                 applied += chat_str_eq(facts[k].value, own->value) != 0;

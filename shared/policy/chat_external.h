@@ -3,7 +3,7 @@
  * program sends to chat_results, the facts that it adds, and the reply.
  *
  * Promises: no I/O; any input is safe; a list is accepted whole or not at all;
- * a refusal names the field, and the index in a list.
+ * a refusal names the field, and the result's index in a list.
  */
 
 #ifndef CHAT_EXTERNAL_H
@@ -24,9 +24,6 @@ typedef struct {
     chat_approval_e    approval; /* GRANTED or REFUSED */
     const chat_json_t *value;    /* output or error text; the decision's
                                     reason, or NULL */
-    size_t             index;    /* in the body */
-    int                repeated; /* its call already has a result */
-    size_t             fact;     /* index of its fact, if it is not repeated */
 } chat_external_item_t;
 
 /* Why a body is refused. */
@@ -44,7 +41,7 @@ typedef struct {
     chat_str_t              conversation;
     chat_external_item_t   *items;
     size_t                  count;
-    int                     listed; /* the body is a list */
+    chat_rc_e               rc; /* the first failure; BAD: see refusal */
     chat_external_refusal_t refusal;
 } chat_external_t;
 
@@ -68,11 +65,10 @@ chat_rc_e chat_external_facts(chat_external_t      *out,
                               const chat_batch_t *batch, chat_facts_t *facts);
 
 /*
- * How many of these results the store has accepted: put is the output of
+ * How many results the store has accepted: put is the output of
  * chat_external_facts(), facts is what the store has after the join.
  */
-size_t chat_external_applied(const chat_external_t *out,
-                             const chat_facts_t *put, const chat_fact_t *facts,
+size_t chat_external_applied(const chat_facts_t *put, const chat_fact_t *facts,
                              size_t n);
 
 /* 1 if the batch is neither finished, superseded nor cleared. */

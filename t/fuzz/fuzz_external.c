@@ -84,7 +84,7 @@ fuzz_taken(chat_external_t *out, const chat_dialect_t *dialect)
         }
     }
 
-    first = chat_external_applied(out, &put, put.items, put.count);
+    first = chat_external_applied(&put, put.items, put.count);
     NEED(first == put.count);
 
     NEED(chat_batch_read(put.items, put.count, arena, &batch) == CHAT_OK);
