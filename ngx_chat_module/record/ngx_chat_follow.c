@@ -367,7 +367,8 @@ ngx_chat_follow(ngx_chat_ctx_t *ctx)
     }
 
     source.worker = attempt->worker;
-    source.ended = ctx->act.late && attempt->end != CHAT_END_NONE;
+    source.ended =
+        ctx->barrier.decision.may_follow && attempt->end != CHAT_END_NONE;
     source.wanted = !source.ended;
     chat_recording_key(&ctx->barrier.q.key, attempt->worker, attempt->request,
                        &source.key);
@@ -575,7 +576,7 @@ ngx_chat_follow_look(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (lost == NULL || ctx->act.late) {
+    if (lost == NULL || ctx->barrier.decision.may_follow) {
         ctx->step(ctx, NGX_CHAT_EVENT_UNRECORDED);
     } else {
         ngx_chat_reply_broken(ctx, lost);

@@ -50,9 +50,19 @@ void chat_table_init(chat_table_t *table, chat_arena_t *arena);
 /* The entry of this key, or NULL. */
 chat_table_entry_t *chat_table_find(const chat_table_t *table, chat_str_t key);
 
+/* The item of this key, or NULL. */
+static inline void *
+chat_table_item(const chat_table_t *table, chat_str_t key)
+{
+    const chat_table_entry_t *entry = chat_table_find(table, key);
+
+    return entry != NULL ? entry->item : NULL;
+}
+
+
 /*
- * The same, made if it is new. The key's bytes must outlive the table. NULL
- * without memory.
+ * The entry of this key, made if it is new. The key's bytes must outlive the
+ * table. NULL without memory.
  */
 chat_table_entry_t *chat_table_put(chat_table_t *table, chat_str_t key);
 

@@ -64,13 +64,14 @@ typedef enum {
                         standing attempt has carried */
 } chat_source_e;
 
-/* What the store has for a member without a result in the body. */
+/*
+ * What the store has for a member without a result in the body; member NULL:
+ * nothing.
+ */
 static chat_source_e
-chat_gate_stored(const chat_batch_t *batch, chat_str_t id, chat_kind_e kind,
-                 const unsigned char *fingerprint)
+chat_gate_stored(const chat_batch_t *batch, const chat_member_t *member,
+                 chat_kind_e kind, const unsigned char *fingerprint)
 {
-    const chat_member_t *member = chat_batch_find(batch, id);
-
     if (member == NULL) {
         return SOURCE_NONE;
     }
@@ -85,15 +86,6 @@ chat_gate_stored(const chat_batch_t *batch, chat_str_t id, chat_kind_e kind,
 
     /* an approval that was sent once may have run its tool */
     return batch->answered.k == 0 ? SOURCE_APPROVAL : SOURCE_OTHER;
-}
-
-
-static const chat_question_member_t *
-chat_gate_own_member(const chat_question_t *q, chat_str_t id)
-{
-    const chat_table_entry_t *entry = chat_table_find(&q->index, id);
-
-    return entry != NULL ? entry->item : NULL;
 }
 
 
@@ -132,59 +124,52 @@ chat_gate_overrules(chat_outcome_e outcome, chat_approval_e approval,
 }
 
 
-/*
- * The i-th member of the batch as this request sees it: its own, or, where
- * the calls are not in the body, that of the store. Returns 0 past the last.
- */
-static int
-chat_gate_member(const chat_question_t *q, const chat_batch_t *batch, size_t i,
-                 chat_str_t *id, chat_source_e *source)
+/* How many members the batch has for this request; of a chain the store's. */
+static size_t
+chat_gate_nmembers(const chat_question_t *q, const chat_batch_t *batch)
 {
-    const chat_question_member_t *own;
+    return q->chained ? batch->nmembers : q->nmembers;
+}
+
+
+/* Where the outcome of the i-th of them comes from. */
+static chat_source_e
+chat_gate_source(const chat_question_t *q, const chat_batch_t *batch, size_t i,
+                 chat_str_t *id)
+{
+    chat_source_e                 stored;
     const chat_member_t          *member;
+    const chat_question_member_t *own;
 
-    if (i == (q->chained ? batch->nmembers : q->nmembers)) {
-        return 0;
-    }
+    if (q->chained) {
+        member = &batch->members[i];
+        own = chat_table_item(&q->index, member->id);
+        *id = member->id;
 
-    if (!q->chained) {
-        own = &q->members[i];
-        *id = own->id;
-        *source =
-            own->settled && !own->needs_result
-                ? SOURCE_BODY
-                : chat_gate_stored(batch, *id, own->kind, own->fingerprint);
-
-        if (own->settled && *source != SOURCE_RESULT) {
-            *source = chat_gate_overrules(own->outcome, own->approval,
-                                          chat_batch_find(batch, own->id))
-                          ? SOURCE_OVERRULE
-                          : SOURCE_BODY;
+        if (!member->is_call || member->kind == CHAT_KIND_PROVIDER) {
+            return SOURCE_BODY;
         }
 
-        return 1;
-    }
-
-    member = &batch->members[i];
-    own = chat_gate_own_member(q, member->id);
-    *id = member->id;
-
-    if (!member->is_call || member->kind == CHAT_KIND_PROVIDER) {
-        *source = SOURCE_BODY;
-
-    } else if (own != NULL
-               && chat_gate_overrules(own->outcome, own->approval, member))
-    {
-        *source = SOURCE_OVERRULE;
-
-    } else if (own != NULL || chat_gate_delivered(q, member)) {
-        *source = SOURCE_BODY;
+        if (own == NULL) {
+            return chat_gate_delivered(q, member)
+                       ? SOURCE_BODY
+                       : chat_gate_stored(batch, member, member->kind, NULL);
+        }
 
     } else {
-        *source = chat_gate_stored(batch, *id, member->kind, NULL);
+        own = &q->members[i];
+        member = chat_batch_find(batch, own->id);
+        *id = own->id;
+        stored = chat_gate_stored(batch, member, own->kind, own->fingerprint);
+
+        if (!own->settled || (own->needs_result && stored == SOURCE_RESULT)) {
+            return stored;
+        }
     }
 
-    return 1;
+    return chat_gate_overrules(own->outcome, own->approval, member)
+               ? SOURCE_OVERRULE
+               : SOURCE_BODY;
 }
 
 
@@ -209,7 +194,9 @@ chat_gate_count(chat_look_t *look, chat_decision_t *out)
     chat_str_t    id;
     chat_source_e source;
 
-    for (i = 0; chat_gate_member(look->q, look->batch, i, &id, &source); i++) {
+    for (i = 0; i < chat_gate_nmembers(look->q, look->batch); i++) {
+        source = chat_gate_source(look->q, look->batch, i, &id);
+
         if (source == SOURCE_NONE && chat_gate_carries(&look->last, id)) {
             source = SOURCE_OTHER;
         }
@@ -239,7 +226,7 @@ chat_gate_listed(const chat_look_t *look, int *unlisted)
             continue;
         }
 
-        if (chat_gate_own_member(look->q, member->id) != NULL) {
+        if (chat_table_find(&look->q->index, member->id) != NULL) {
             listed++;
         } else if (member->kind != CHAT_KIND_PROVIDER) {
             *unlisted = 1;
@@ -325,7 +312,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
         return CHAT_GATE_GO;
     }
 
-    if (chat_gate_is_relayed(look->q, last)) {
+    if (chat_gate_names(look->q->relayed, last->worker, last->request)) {
         /* it would wait for itself */
         out->twin = 0;
         return CHAT_GATE_PASS;
@@ -619,30 +606,29 @@ chat_gate_outcome(const chat_question_t *q, const chat_decision_t *decision,
  * terms.
  */
 static const chat_act_t chat_gate_acts[] = {
-    [CHAT_GATE_PASS] = { CHAT_ACT_GO, 0, 0, 0,
-                         CHAT_REASON_PASSED_NOT_SIBLING },
-    [CHAT_GATE_CLAIM] = { CHAT_ACT_CLAIM, 0, 0, 0,
-                          CHAT_REASON_PASSED_COMPLETE },
-    [CHAT_GATE_GO] = { CHAT_ACT_GO, 0, 0, 0, CHAT_REASON_PASSED_COMPLETE },
-    [CHAT_GATE_UNMANAGED] = { CHAT_ACT_POLL, 0, 0, 0,
-                              CHAT_REASON_UNMANAGED_UNKNOWN_BATCH },
-    [CHAT_GATE_HOLD] = { CHAT_ACT_WAIT, 0, 1, 0, CHAT_REASON_HELD_INCOMPLETE },
-    [CHAT_GATE_WAIT] = { CHAT_ACT_WAIT, 0, 0, 0, CHAT_REASON_HELD_SIBLING },
-    [CHAT_GATE_SIBLING] = { CHAT_ACT_REPLY, CHAT_REPLY_EMPTY, 0, 0,
-                            CHAT_REASON_EMPTY_SIBLING },
-    [CHAT_GATE_EMPTY] = { CHAT_ACT_REPLY, CHAT_REPLY_EMPTY, 0, 0,
-                          CHAT_REASON_EMPTY_LATE },
-    [CHAT_GATE_CONFLICT] = { CHAT_ACT_REPLY, CHAT_REPLY_CONFLICT, 0, 0,
-                             CHAT_REASON_CONFLICT_LATE },
-    [CHAT_GATE_OUTCOME] = { CHAT_ACT_REPLY, CHAT_REPLY_INTERRUPTED, 0, 0, 0 },
-    [CHAT_GATE_INCOMPLETE] = { CHAT_ACT_REPLY, CHAT_REPLY_INCOMPLETE, 0, 0,
-                               CHAT_REASON_BOUNCED_UNLISTED },
-    [CHAT_GATE_SUPERSEDED] = { CHAT_ACT_REPLY, CHAT_REPLY_SUPERSEDED, 0, 0,
-                               CHAT_REASON_SUPERSEDED_NEW_MESSAGE },
-    [CHAT_GATE_CLEARED] = { CHAT_ACT_REPLY, CHAT_REPLY_CLEARED, 0, 0,
-                            CHAT_REASON_SUPERSEDED_CLEARED },
-    [CHAT_GATE_LOOP] = { CHAT_ACT_REPLY, CHAT_REPLY_LOOP, 0, 0,
-                         CHAT_REASON_REFUSED_LOOP },
+    [CHAT_GATE_PASS] = { CHAT_ACT_GO, CHAT_REASON_PASSED_NOT_SIBLING, 0, 0 },
+    [CHAT_GATE_CLAIM] = { CHAT_ACT_CLAIM, CHAT_REASON_PASSED_COMPLETE, 0, 0 },
+    [CHAT_GATE_GO] = { CHAT_ACT_GO, CHAT_REASON_PASSED_COMPLETE, 0, 0 },
+    [CHAT_GATE_UNMANAGED] = { CHAT_ACT_POLL,
+                              CHAT_REASON_UNMANAGED_UNKNOWN_BATCH, 0, 0 },
+    [CHAT_GATE_HOLD] = { CHAT_ACT_WAIT, CHAT_REASON_HELD_INCOMPLETE, 0, 1 },
+    [CHAT_GATE_WAIT] = { CHAT_ACT_WAIT, CHAT_REASON_HELD_SIBLING, 0, 0 },
+    [CHAT_GATE_SIBLING] = { CHAT_ACT_REPLY, CHAT_REASON_EMPTY_SIBLING,
+                            CHAT_REPLY_EMPTY, 0 },
+    [CHAT_GATE_EMPTY] = { CHAT_ACT_REPLY, CHAT_REASON_EMPTY_LATE,
+                          CHAT_REPLY_EMPTY, 0 },
+    [CHAT_GATE_CONFLICT] = { CHAT_ACT_REPLY, CHAT_REASON_CONFLICT_LATE,
+                             CHAT_REPLY_CONFLICT, 0 },
+    [CHAT_GATE_OUTCOME] = { .action = CHAT_ACT_REPLY },
+    [CHAT_GATE_INCOMPLETE] = { CHAT_ACT_REPLY, CHAT_REASON_BOUNCED_UNLISTED,
+                               CHAT_REPLY_INCOMPLETE, 0 },
+    [CHAT_GATE_SUPERSEDED] = { CHAT_ACT_REPLY,
+                               CHAT_REASON_SUPERSEDED_NEW_MESSAGE,
+                               CHAT_REPLY_SUPERSEDED, 0 },
+    [CHAT_GATE_CLEARED] = { CHAT_ACT_REPLY, CHAT_REASON_SUPERSEDED_CLEARED,
+                            CHAT_REPLY_CLEARED, 0 },
+    [CHAT_GATE_LOOP] = { CHAT_ACT_REPLY, CHAT_REASON_REFUSED_LOOP,
+                         CHAT_REPLY_LOOP, 0 },
     [CHAT_GATE_AGAIN] = { .action = CHAT_ACT_LOOK },
 };
 
@@ -687,8 +673,6 @@ chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
 {
     chat_gate_verdict_e verdict = decision->verdict;
     chat_act_t          act = chat_gate_acts[verdict];
-
-    act.late = decision->may_follow;
 
     if (decision->reason != 0) {
         act.reason = decision->reason;
@@ -753,35 +737,38 @@ chat_rc_e
 chat_gate_needs(const chat_question_t *q, const chat_batch_t *batch,
                 chat_arena_t *arena, chat_needs_t *needs)
 {
-    int           result, decision;
-    size_t        i, room = batch->nmembers + q->nmembers + 1;
+    int           ok = 1;
+    size_t        i, n = chat_gate_nmembers(q, batch);
     chat_str_t    id;
     chat_source_e source;
 
     memset(needs, 0, sizeof(*needs));
-    needs->fields = chat_arena_alloc(arena, 2 * room * sizeof(chat_str_t));
-    needs->missing = chat_arena_alloc(arena, room * sizeof(chat_str_t));
-    if (needs->fields == NULL || needs->missing == NULL) {
+    needs->fields = chat_arena_alloc(arena, 3 * n * sizeof(chat_str_t));
+    if (needs->fields == NULL) {
         return CHAT_ERROR;
     }
 
-    for (i = 0; chat_gate_member(q, batch, i, &id, &source); i++) {
-        result = source == SOURCE_RESULT;
-        decision =
-            source == SOURCE_APPROVAL || source == SOURCE_OVERRULE
-            || (result
-                && chat_batch_find(batch, id)->approval != CHAT_APPROVAL_NONE);
+    needs->missing = needs->fields + 2 * n;
 
-        if ((result && !chat_gate_need(needs, "result/", id, arena))
-            || (decision && !chat_gate_need(needs, "approval/", id, arena))
-            || ((source == SOURCE_NONE || source == SOURCE_OTHER)
-                && chat_arena_dup(arena, id,
-                                  &needs->missing[needs->nmissing++])
-                       != CHAT_OK))
+    for (i = 0; i < n; i++) {
+        source = chat_gate_source(q, batch, i, &id);
+
+        if (source == SOURCE_NONE || source == SOURCE_OTHER) {
+            ok &= chat_arena_dup(arena, id, &needs->missing[needs->nmissing++])
+                  == CHAT_OK;
+        }
+
+        if (source == SOURCE_RESULT) {
+            ok &= chat_gate_need(needs, "result/", id, arena);
+        }
+
+        if (source == SOURCE_APPROVAL || source == SOURCE_OVERRULE
+            || (source == SOURCE_RESULT
+                && chat_batch_find(batch, id)->approval != CHAT_APPROVAL_NONE))
         {
-            return CHAT_ERROR;
+            ok &= chat_gate_need(needs, "approval/", id, arena);
         }
     }
 
-    return CHAT_OK;
+    return ok ? CHAT_OK : CHAT_ERROR;
 }

@@ -163,12 +163,10 @@ typedef enum {
 
 typedef struct {
     chat_action_e action;
-    chat_reply_e  reply;   /* REPLY */
-    int           bounded; /* WAIT: a hold, which has a bound */
-    int           late;    /* FOLLOW: attempt k was answered before this
-                              request came */
     chat_reason_e reason;  /* of the request, once the action is performed;
                               not of CLAIM */
+    chat_reply_e  reply;   /* REPLY */
+    int           bounded; /* WAIT: a hold, which has a bound */
 } chat_act_t;
 
 /* What beside the batch decides on the action. */
@@ -279,12 +277,8 @@ int chat_gate_may_follow(const chat_question_t *q, const chat_batch_t *batch,
 /* 1 if the attempt is this request's. */
 int chat_gate_is_own(const chat_question_t *q, const chat_attempt_t *attempt);
 
-/*
- * 1 if the attempt's own request comes again, as q->relayed says: through
- * another location, to which its upstream request went.
- */
-int chat_gate_is_relayed(const chat_question_t *q,
-                         const chat_attempt_t  *attempt);
+/* 1 if name is <worker>/<request>. */
+int chat_gate_names(chat_str_t name, chat_str_t worker, chat_str_t request);
 
 /*
  * 1 if the store has lost facts of a batch that this request's worker watches:

@@ -46,27 +46,30 @@ chat_results_index(chat_results_t *results, const chat_request_t *rq,
 }
 
 
-static const chat_call_t *
-chat_results_brought(const chat_table_t *index, chat_str_t id)
+/* Makes it item i of the list. */
+static void
+chat_results_insert(chat_results_t *results, size_t i,
+                    const chat_result_t *result)
 {
-    const chat_table_entry_t *entry = chat_table_find(index, id);
+    chat_result_t *last =
+        chat_arena_push(results->arena, &results->items, &results->count,
+                        &results->size, sizeof(*last));
 
-    return entry != NULL ? entry->item : NULL;
+    if (last == NULL) {
+        results->failed = 1;
+        return;
+    }
+
+    memmove(&results->items[i + 1], &results->items[i],
+            (results->count - 1 - i) * sizeof(*last));
+    results->items[i] = *result;
 }
 
 
 static void
 chat_results_add(chat_results_t *results, const chat_result_t *result)
 {
-    chat_result_t *item =
-        chat_arena_push(results->arena, &results->items, &results->count,
-                        &results->size, sizeof(*item));
-
-    if (item != NULL) {
-        *item = *result;
-    } else {
-        results->failed = 1;
-    }
+    chat_results_insert(results, results->count, result);
 }
 
 
@@ -132,7 +135,7 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
     for (i = 0; i < norder && !results->failed; i++) {
         chat_result_t result = { .id = order[i].id };
 
-        own = chat_results_brought(&brought, order[i].id);
+        own = chat_table_item(&brought, order[i].id);
         after = own != NULL ? own : after;
         result.call = own;
         result.after = after;
@@ -447,74 +450,50 @@ chat_results_open(chat_results_t *results, const chat_request_t *rq,
 }
 
 
-/* The error for a call that is not in the body, behind another one. */
-static chat_result_t
-chat_open_error(const chat_call_t *call, const chat_call_t *after)
-{
-    chat_result_t result;
-
-    memset(&result, 0, sizeof(result));
-    result.id = call->id;
-    result.after = after;
-    result.unknown = 1;
-    result.payload = chat_cstr(CHAT_OPEN_TEXT);
-
-    /* an approval is refused: that is its error */
-    if (call->kind == CHAT_KIND_APPROVAL) {
-        result.approval = CHAT_APPROVAL_REFUSED;
-    } else {
-        result.outcome = CHAT_OUTCOME_ERROR;
-    }
-
-    return result;
-}
-
-
 chat_rc_e
 chat_results_open_chain(chat_results_t *results, const chat_request_t *rq,
                         const chat_step_t *step, const chat_call_t *order,
                         size_t norder)
 {
-    size_t             i, next = 0, count = results->count;
+    size_t             i, at = 0;
     chat_table_t       brought;
-    chat_result_t      result, *stored = results->items;
     const chat_call_t *own, *after = NULL;
 
     chat_results_index(results, rq, step, &brought);
 
-    /* a new list: the calls that are in the body, then those of the chain */
-    results->items = NULL;
-    results->count = results->size = 0;
+    for (i = 0; i < norder && !results->failed; i++) {
+        chat_result_t error = { .id = order[i].id,
+                                .unknown = 1,
+                                .payload = chat_cstr(CHAT_OPEN_TEXT) };
 
-    for (i = 0; i < count; i++) {
-        if (stored[i].call != NULL) {
-            chat_results_add(results, &stored[i]);
-        }
-    }
-
-    for (i = 0; i < norder; i++) {
-        own = chat_results_brought(&brought, order[i].id);
+        own = chat_table_item(&brought, order[i].id);
         if (own != NULL) {
             after = own;
             continue;
         }
 
-        while (next < count && stored[next].call != NULL) {
-            next++;
+        while (at < results->count && results->items[at].call != NULL) {
+            at++;
         }
 
-        memset(&result, 0, sizeof(result));
-
-        if (next < count && chat_str_eq(stored[next].id, order[i].id)) {
-            result = stored[next++];
+        if (at < results->count
+            && chat_str_eq(results->items[at].id, order[i].id)) {
+            at++;
 
         } else if (order[i].approval == CHAT_APPROVAL_NONE
-                   && !order[i].delivered) {
-            result = chat_open_error(&order[i], after);
-        }
+                   && !order[i].delivered
+                   && order[i].kind != CHAT_KIND_PROVIDER)
+        {
+            error.after = after;
 
-        if (result.id.len != 0 && order[i].kind != CHAT_KIND_PROVIDER) {
-            chat_results_add(results, &result);
+            /* an approval is refused: that is its error */
+            if (order[i].kind == CHAT_KIND_APPROVAL) {
+                error.approval = CHAT_APPROVAL_REFUSED;
+            } else {
+                error.outcome = CHAT_OUTCOME_ERROR;
+            }
+
+            chat_results_insert(results, at++, &error);
         }
     }
 

@@ -57,8 +57,7 @@ chat_gate_is_own(const chat_question_t *q, const chat_attempt_t *attempt)
 }
 
 
-/* 1 if name is <worker>/<request>. */
-static int
+int
 chat_gate_names(chat_str_t name, chat_str_t worker, chat_str_t request)
 {
     size_t len = worker.len;
@@ -67,13 +66,6 @@ chat_gate_names(chat_str_t name, chat_str_t worker, chat_str_t request)
            && chat_str_eq(chat_str(name.data, len), worker)
            && chat_str_eq(chat_str(name.data + len + 1, name.len - len - 1),
                           request);
-}
-
-
-int
-chat_gate_is_relayed(const chat_question_t *q, const chat_attempt_t *attempt)
-{
-    return chat_gate_names(q->relayed, attempt->worker, attempt->request);
 }
 
 

@@ -562,7 +562,7 @@ ngx_chat_follow_look(ngx_chat_ctx_t *ctx)
     } else if (producer->status != 0 || producer->phase == SIM_OVER) {
         request->pending = 0;
 
-        if (ctx->act.late || !producer->recorded) {
+        if (ctx->barrier.decision.may_follow || !producer->recorded) {
             ctx->step(ctx, NGX_CHAT_EVENT_UNRECORDED);
         } else {
             ngx_chat_reply_broken(ctx, "upstream");
