@@ -165,7 +165,7 @@ is_empty(const chat_events_t *events)
         }
     }
 
-    return events->nmarks != 0 && !events->keeps;
+    return !events->keeps;
 }
 
 
@@ -174,8 +174,13 @@ chat_cut(const chat_events_t *events, const chat_calls_t *calls,
          chat_str_t data, chat_edits_t *edits)
 {
     chat_cut_t         cut = { events, calls, data, edits, 0, 0 };
-    const chat_mark_t *end, *mark = events->marks;
-    const chat_mark_t *last = mark + events->nmarks;
+    const chat_mark_t *end, *last, *mark = events->marks;
+
+    if (events->nmarks == 0) {
+        return CHAT_CUT_KEEP; /* there is no list */
+    }
+
+    last = mark + events->nmarks;
 
     if (is_empty(events)) {
         return CHAT_CUT_DROP;
