@@ -147,7 +147,7 @@ chat_listed_read(const chat_dated_t *entry, chat_listed_t *out)
 }
 
 
-/* What else is said of the stream. */
+/* Reads how the stream ended, and whether a client has stopped it. */
 static void
 chat_listed_state(const chat_fact_t *facts, size_t n, chat_listed_t *out)
 {
