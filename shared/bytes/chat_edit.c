@@ -99,7 +99,9 @@ chat_edits_apply(const chat_edits_t *edits, chat_str_t text, chat_buf_t *out)
         }
     }
 
-    chat_buf_add(out, chat_str(text.data + done, text.len - done));
+    if (done < text.len) {
+        chat_buf_add(out, chat_str(text.data + done, text.len - done));
+    }
 
     return out->failed ? CHAT_ERROR : CHAT_OK;
 }

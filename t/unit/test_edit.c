@@ -160,6 +160,25 @@ texts_are_copied_and_memory_is_the_arenas(void **state)
 }
 
 
+/* Under clang: nothing is added to a null pointer. */
+static void
+no_text_becomes_what_is_inserted(void **state)
+{
+    chat_buf_t    out = { 0 };
+    chat_edits_t  edits;
+    chat_arena_t *arena = chat_arena_create(0);
+
+    chat_edits_init(&edits, arena);
+    assert_int_equal(chat_edits_add(&edits, 0, 0, chat_cstr("x")), CHAT_OK);
+    assert_int_equal(chat_edits_apply(&edits, chat_str(NULL, 0), &out),
+                     CHAT_OK);
+    assert_true(chat_str_is(chat_buf_str(&out), "x"));
+
+    chat_buf_free(&out);
+    chat_arena_destroy(arena);
+}
+
+
 int
 main(void)
 {
@@ -167,6 +186,7 @@ main(void)
         cmocka_unit_test(every_case_gives_what_is_wanted),
         cmocka_unit_test(the_order_of_adding_does_not_matter),
         cmocka_unit_test(texts_are_copied_and_memory_is_the_arenas),
+        cmocka_unit_test(no_text_becomes_what_is_inserted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
