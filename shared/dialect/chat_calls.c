@@ -58,13 +58,9 @@ keep(chat_calls_t *calls, chat_str_t s, chat_str_t *to)
 static chat_known_t *
 find_known(const chat_calls_t *calls, chat_str_t id)
 {
-    const chat_table_entry_t *entry = NULL;
-
-    if (id.len != 0 && id.len <= CHAT_ID_MAX) {
-        entry = chat_table_find(&calls->ids, id);
-    }
-
-    return entry ? entry->item : NULL;
+    return id.len != 0 && id.len <= CHAT_ID_MAX
+               ? chat_table_item(&calls->ids, id)
+               : NULL;
 }
 
 
@@ -179,10 +175,7 @@ chat_calls_find(const chat_calls_t *calls, chat_str_t id)
 void *
 chat_calls_at(const chat_calls_t *calls, uint32_t place)
 {
-    const chat_table_entry_t *entry =
-        chat_table_find(&calls->places, chat_str(&place, sizeof(place)));
-
-    return entry ? entry->item : NULL;
+    return chat_table_item(&calls->places, chat_str(&place, sizeof(place)));
 }
 
 

@@ -216,21 +216,17 @@ chat_gate_count(chat_look_t *look, chat_decision_t *out)
 static size_t
 chat_gate_listed(const chat_look_t *look, int *unlisted)
 {
+    int                  own;
     size_t               i, listed = 0;
     const chat_member_t *member = look->batch->members;
 
     *unlisted = 0;
 
     for (i = 0; i < look->batch->nmembers; i++, member++) {
-        if (!member->is_call) {
-            continue;
-        }
-
-        if (chat_table_find(&look->q->index, member->id) != NULL) {
-            listed++;
-        } else if (member->kind != CHAT_KIND_PROVIDER) {
-            *unlisted = 1;
-        }
+        own = chat_table_find(&look->q->index, member->id) != NULL;
+        listed += member->is_call && own;
+        *unlisted |=
+            member->is_call && !own && member->kind != CHAT_KIND_PROVIDER;
     }
 
     return listed;
@@ -243,18 +239,6 @@ chat_gate_next(const chat_look_t *look, chat_decision_t *out)
 {
     out->k = look->last.k + 1;
     return chat_gate_may_claim(look->q, look->batch, out->k);
-}
-
-
-/* No sibling: the request gets an answer of its own. */
-static chat_gate_verdict_e
-chat_gate_apart(const chat_look_t *look, chat_decision_t *out)
-{
-    if (chat_gate_asks_the_same(look->q, &look->last)) {
-        out->reason = CHAT_REASON_PASSED_REPEATED;
-    }
-
-    return CHAT_GATE_PASS;
 }
 
 
@@ -301,6 +285,7 @@ static chat_gate_verdict_e
 chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
 {
     const chat_attempt_t *last = &look->last;
+    int failed = last->end != CHAT_END_NONE && last->end != CHAT_END_FINISHED;
 
     out->k = last->k;
     out->status = last->answer;
@@ -318,22 +303,24 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
         return CHAT_GATE_PASS;
     }
 
-    if (last->end != CHAT_END_NONE && last->end != CHAT_END_FINISHED) {
-        if (last->k <= look->q->ended_k || chat_gate_is_redirected(last)) {
-            return chat_gate_next(look, out);
-        }
-
-        if (!look->sibling) {
-            return chat_gate_apart(look, out);
-        }
-
-        /* it may have begun and ended within one look */
-        out->may_follow = last->answer >= 200 && last->answer < 300;
-        return CHAT_GATE_OUTCOME;
+    if (failed
+        && (last->k <= look->q->ended_k || chat_gate_is_redirected(last))) {
+        return chat_gate_next(look, out);
     }
 
     if (!look->sibling) {
-        return chat_gate_apart(look, out);
+        /* the request gets an answer of its own */
+        if (chat_gate_asks_the_same(look->q, last)) {
+            out->reason = CHAT_REASON_PASSED_REPEATED;
+        }
+
+        return CHAT_GATE_PASS;
+    }
+
+    if (failed) {
+        /* it may have begun and ended within one look */
+        out->may_follow = last->answer >= 200 && last->answer < 300;
+        return CHAT_GATE_OUTCOME;
     }
 
     if (last->end == CHAT_END_NONE

@@ -298,9 +298,9 @@ static size_t
 chat_gate_fact(const chat_call_t *call, int payloads, size_t max_result,
                chat_facts_t *facts)
 {
-    size_t            dropped = 0;
-    chat_str_t        reason = call->reason;
-    const chat_str_t *payload = NULL;
+    int        fits = call->payload.len <= max_result;
+    size_t     dropped = 0;
+    chat_str_t reason = call->reason;
 
     if (chat_approval_is_decided(call->approval)) {
         if (reason.len > max_result) {
@@ -311,17 +311,14 @@ chat_gate_fact(const chat_call_t *call, int payloads, size_t max_result,
         chat_facts_approval(facts, call->id, call->approval, reason);
     }
 
-    if (!chat_outcome_is_final(call->outcome)) {
-        return dropped;
+    if (chat_outcome_is_final(call->outcome)) {
+        chat_facts_result(facts, call->id, call->outcome,
+                          chat_call_digest(call), chat_call_fingerprint(call),
+                          payloads && fits ? &call->payload : NULL);
+        dropped += payloads && !fits;
     }
 
-    if (payloads && call->payload.len <= max_result) {
-        payload = &call->payload;
-    }
-
-    chat_facts_result(facts, call->id, call->outcome, chat_call_digest(call),
-                      chat_call_fingerprint(call), payload);
-    return dropped + (payloads && payload == NULL);
+    return dropped;
 }
 
 
@@ -407,14 +404,11 @@ chat_gate_lost(const chat_question_t *q, const chat_batch_t *batch)
     }
 
     for (i = 0; i < q->nmembers; i++) {
-        if (!q->members[i].settled) {
-            continue;
-        }
-
         member = chat_batch_find(batch, q->members[i].id);
-        if (member == NULL
-            || (member->outcome == CHAT_OUTCOME_NONE
-                && member->approval == CHAT_APPROVAL_NONE))
+        if (q->members[i].settled
+            && (member == NULL
+                || (member->outcome == CHAT_OUTCOME_NONE
+                    && member->approval == CHAT_APPROVAL_NONE)))
         {
             return 1;
         }

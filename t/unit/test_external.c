@@ -98,7 +98,7 @@ what_is_wrong_is_named(void **state)
     refused("[" ONE("a", "\"output\":1") "," ONE("b", "\"output\":1") ",7]",
             NULL, -1);
     refused("[ " ONE("a", "\"output\":1") " , [{}] ]", NULL, -1);
-    refused("[1,2,3,4,5]", NULL, -1);
+    refused("[{},{},{},{},{}]", NULL, -1);
 
     memset(id, 'i', sizeof(id) - 1);
     id[sizeof(id) - 1] = '\0';

@@ -157,9 +157,7 @@ end_chunks(reader_t *r, live_t *own)
 static live_t *
 find_chunked(const reader_t *r, chat_str_t lane)
 {
-    const chat_table_entry_t *entry = chat_table_find(&r->lanes, lane);
-
-    return entry != NULL ? entry->item : NULL;
+    return chat_table_item(&r->lanes, lane);
 }
 
 

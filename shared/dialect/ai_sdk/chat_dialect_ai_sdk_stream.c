@@ -131,9 +131,7 @@ input_ready(reader_t *r, unsigned failed)
 static const chat_known_t *
 asked(const reader_t *r, chat_str_t approval)
 {
-    const chat_table_entry_t *entry = chat_table_find(&r->asks, approval);
-
-    return entry ? entry->item : NULL;
+    return chat_table_item(&r->asks, approval);
 }
 
 
