@@ -35,6 +35,7 @@ typedef struct {
     chat_json_t         *nodes; /* the next one of those allocated */
     size_t               nnodes;
     size_t               allocates; /* so many, when there are none */
+    chat_json_type_e     least;     /* of the elements that arrays have */
     uint32_t             key_start; /* of the member that is being read */
     uint32_t             key_end;
     unsigned char        key_has;
@@ -89,7 +90,7 @@ add_value(chat_json_parser_t *parser, chat_json_type_e type, unsigned has,
         return p;
     }
 
-    if (open->close == ']' && type != CHAT_JSON_OBJECT) {
+    if (open->close == ']' && type < parser->least) {
         open->node->opaque = 1;
         return p;
     }
@@ -260,7 +261,7 @@ read_between(chat_json_parser_t *parser, const unsigned char *p)
     }
 
     if (open == parser->opened) {
-        return p == end ? p : NULL;
+        return p == end || parser->least == CHAT_JSON_ARRAY ? p : NULL;
     }
 
     if (p == end) {
@@ -282,8 +283,9 @@ read_between(chat_json_parser_t *parser, const unsigned char *p)
 }
 
 
-chat_rc_e
-chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text)
+static chat_rc_e
+parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text,
+      chat_json_type_e least)
 {
     chat_json_parser_t   parser;
     const unsigned char *p;
@@ -307,6 +309,7 @@ chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text)
     parser.rc = CHAT_BAD;
     parser.arena = arena;
     parser.allocates = CHAT_JSON_FEW;
+    parser.least = least;
     parser.open = parser.opened;
     parser.opened[0].tail = &doc->root;
     parser.opened[0].close = '\0';
@@ -327,6 +330,21 @@ chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text)
     /* a text that is not UTF-8 is no JSON, whatever else it is */
     return parser.rc == CHAT_LIMIT && !chat_utf8_is_valid(text) ? CHAT_BAD
                                                                 : parser.rc;
+}
+
+
+chat_rc_e
+chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text)
+{
+    return parse(doc, arena, text, CHAT_JSON_OBJECT);
+}
+
+
+chat_rc_e
+chat_json_parse_array(chat_json_doc_t *doc, chat_arena_t *arena,
+                      chat_str_t text)
+{
+    return parse(doc, arena, text, CHAT_JSON_ARRAY);
 }
 
 

@@ -59,6 +59,13 @@ chat_rc_e chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena,
                           chat_str_t text);
 
 /*
+ * The same of the array at the start of text, in which more may follow. The
+ * tree has the arrays in arrays, too.
+ */
+chat_rc_e chat_json_parse_array(chat_json_doc_t *doc, chat_arena_t *arena,
+                                chat_str_t text);
+
+/*
  * The member of object with this key, or NULL (also where object is NULL or
  * no object). Of duplicate keys the last, as JSON.parse() has it; then
  * doc->duplicate is set.

@@ -6,9 +6,6 @@
  * number that no double can hold keeps its text. Keys are in order of length
  * and bytes, the last of duplicates counts, strings have the fewest escapes,
  * and a lone surrogate is U+FFFD.
- * It is made of the tree as far as that has all: that is three times as fast.
- * Of an array with other elements than objects, and of an object with many or
- * escaped keys, it is made of the text, which the parser has read.
  * Takes n log n, and recursion as deep as the parser lets a tree be. The
  * locale makes no difference.
  */
@@ -19,201 +16,52 @@
 #include <float.h>
 #include <stdlib.h>
 
-#define CHAT_JSON_MEMBERS 16   /* of an object: most have fewer */
-#define CHAT_JSON_MOVES 8      /* times the text, see order_members() */
-#define CHAT_JSON_DIGITS 15    /* of an integer that is its own form */
-#define CHAT_JSON_INTEGER 1e15 /* the first with one more */
+#define CHAT_JSON_MEMBERS 16           /* of an object: most have fewer */
+#define CHAT_JSON_DIGITS 15            /* of an integer that is its own form */
+#define CHAT_JSON_INTEGER 1e15         /* the first with one more */
 #define CHAT_JSON_EXPONENT (1LL << 40) /* no text has digits to make up for */
 
-/* A member in its canonical form, as out has it. */
 typedef struct {
-    size_t     start;
-    size_t     colon;
-    size_t     end;
-    chat_str_t key;
+    chat_str_t         key; /* in canonical form, with its quotes */
+    const chat_json_t *node;
 } member_t;
 
-typedef struct {
-    chat_json_doc_t     *doc;
-    const unsigned char *at; /* what was read ends here */
-    chat_buf_t          *out;
-    size_t               moves;   /* bytes that may yet be moved */
-    chat_buf_t           members; /* of the objects that are read, so far */
-} canon_t;
-
-static void canon_value(canon_t *canon);
+static void canon_node(chat_json_doc_t *doc, const chat_json_t *node,
+                       chat_buf_t *out);
 
 
-static int
-compare_members(const void *one, const void *two)
+/* ---- strings and numbers ---- */
+
+
+/* Writes a string with its quotes, of which the scan found has. */
+static __attribute__((noinline)) void
+rewrite_string(chat_json_doc_t *doc, chat_str_t text, unsigned has,
+               chat_buf_t *out)
 {
-    const member_t *a = one, *b = two;
-    int             rc = chat_str_compare(a->key, b->key);
+    chat_str_t  s;
+    chat_json_t node = {
+        .type = CHAT_JSON_STRING,
+        .has = (unsigned char) has,
+        .start = (uint32_t) (text.data - doc->text.data),
+        .end = (uint32_t) (text.data + text.len - doc->text.data),
+    };
 
-    /* one key twice: as they stand in the text */
-    return rc != 0 ? rc : a->start < b->start ? -1 : 1;
+    s = chat_json_string(doc, &node);
+    out->failed |= s.data == NULL;
+    chat_buf_json(out, s);
 }
 
 
-/* Most objects have few members, and those in one order. */
-static void
-sort_members(member_t *members, size_t n)
+/* The same; most strings stand in the text as they are written. */
+static inline void
+canon_string(chat_json_doc_t *doc, chat_str_t text, unsigned has,
+             chat_buf_t *out)
 {
-    size_t   i, at;
-    member_t member;
-
-    if (n > CHAT_JSON_MEMBERS) {
-        qsort(members, n, sizeof(*members), compare_members);
-        return;
-    }
-
-    for (i = 1; i < n; i++) {
-        member = members[i];
-        for (at = i; at > 0 && compare_members(&members[at - 1], &member) > 0;
-             at--) {
-            members[at] = members[at - 1];
-        }
-
-        members[at] = member;
-    }
-}
-
-
-/*
- * Sorts the members that out has from this byte on. Each level of an object
- * moves what is in it: a text that would be moved too often keeps its order,
- * and then equals only texts with the same order.
- */
-static void
-order_members(canon_t *canon, size_t from, member_t *members, size_t n)
-{
-    int         ordered = 1;
-    size_t      i;
-    chat_buf_t  text = { 0 }, *out = canon->out;
-    const char *separator = "";
-
-    for (i = 0; i < n; i++) {
-        members[i].key = chat_str(out->data + members[i].start,
-                                  members[i].colon - members[i].start);
-        ordered &=
-            i == 0 || chat_str_compare(members[i - 1].key, members[i].key) < 0;
-    }
-
-    if (ordered || out->len - from > canon->moves) {
-        return;
-    }
-
-    canon->moves -= out->len - from;
-    sort_members(members, n);
-
-    for (i = 0; i < n; i++) {
-        if (i + 1 < n && chat_str_eq(members[i].key, members[i + 1].key)) {
-            continue;
-        }
-
-        chat_buf_puts(&text, separator);
-        chat_buf_add(&text, chat_str(out->data + members[i].start,
-                                     members[i].end - members[i].start));
-        separator = ",";
-    }
-
-    out->len = from;
-    out->failed |= text.failed;
-    chat_buf_add(out, chat_buf_str(&text));
-    chat_buf_free(&text);
-}
-
-
-/* Moves to the next key or value, or to the last bracket. */
-static unsigned char
-next_token(canon_t *canon)
-{
-    while (strchr(" \n\r\t,:", *canon->at) != NULL) {
-        canon->at++;
-    }
-
-    return *canon->at;
-}
-
-
-static void
-canon_string(canon_t *canon)
-{
-    unsigned             has = 0;
-    chat_str_t           s, text = canon->doc->text;
-    chat_json_t          node = { .type = CHAT_JSON_STRING };
-    const unsigned char *start = canon->at;
-
-    canon->at = chat_json_string_end(start + 1, text.data + text.len, &has);
-    canon->at++;
-    s = chat_str(start, (size_t) (canon->at - start));
-
     if ((has & CHAT_JSON_VARIED) == 0) {
-        chat_buf_add(canon->out, s);
-        return;
+        chat_buf_add(out, text);
+    } else {
+        rewrite_string(doc, text, has, out);
     }
-
-    node.has = (unsigned char) has;
-    node.start = (uint32_t) (start - text.data);
-    node.end = (uint32_t) (canon->at - text.data);
-    s = chat_json_string(canon->doc, &node);
-    canon->out->failed |= s.data == NULL;
-    chat_buf_json(canon->out, s);
-}
-
-
-static void
-canon_object(canon_t *canon)
-{
-    size_t      from, first = canon->members.len;
-    member_t    member;
-    chat_buf_t *out = canon->out, *members = &canon->members;
-
-    canon->at++;
-    chat_buf_puts(out, "{");
-    from = out->len;
-
-    while (next_token(canon) != '}' && !out->failed) {
-        chat_buf_puts(out, members->len != first ? "," : "");
-        member.start = out->len;
-        canon_string(canon);
-        member.colon = out->len;
-        chat_buf_puts(out, ":");
-        (void) next_token(canon);
-        canon_value(canon);
-        member.end = out->len;
-
-        chat_buf_add(members, chat_str(&member, sizeof(member)));
-        out->failed |= members->failed;
-    }
-
-    canon->at++;
-    if (!out->failed && members->len != first) {
-        order_members(canon, from, (void *) (members->data + first),
-                      (members->len - first) / sizeof(member));
-    }
-
-    members->len = first;
-    chat_buf_puts(out, "}");
-}
-
-
-static void
-canon_array(canon_t *canon)
-{
-    const char *separator = "";
-
-    canon->at++;
-    chat_buf_puts(canon->out, "[");
-
-    while (next_token(canon) != ']' && !canon->out->failed) {
-        chat_buf_puts(canon->out, separator);
-        canon_value(canon);
-        separator = ",";
-    }
-
-    canon->at++;
-    chat_buf_puts(canon->out, "]");
 }
 
 
@@ -305,171 +153,215 @@ canon_number(chat_str_t s, chat_buf_t *out)
 }
 
 
-static void
-canon_value(canon_t *canon)
+/* Writes the scalar at p, which the parser has read; returns its end. */
+static const unsigned char *
+canon_scalar(chat_json_doc_t *doc, const unsigned char *p, chat_buf_t *out)
 {
-    chat_str_t s = canon->doc->text, word;
+    unsigned             has = 0;
+    const unsigned char *start = p, *end = doc->text.data + doc->text.len;
 
-    switch (*canon->at) {
-    case '{':
-        canon_object(canon);
-        return;
-    case '[':
-        canon_array(canon);
-        return;
+    switch (*p) {
     case '"':
-        canon_string(canon);
-        return;
+        p = chat_json_string_end(p + 1, end, &has) + 1;
+        canon_string(doc, chat_str(start, (size_t) (p - start)), has, out);
+        return p;
     case 'n':
     case 't':
     case 'f':
-        word = chat_str(canon->at, *canon->at == 'f' ? 5 : 4);
-        chat_buf_add(canon->out, word);
-        break;
+        p += *p == 'f' ? 5 : 4;
+        chat_buf_add(out, chat_str(start, (size_t) (p - start)));
+        return p;
     default:
-        word.data = canon->at;
-        word.len = (size_t) (chat_json_number_end(word.data, s.data + s.len)
-                             - word.data);
-        canon_number(word, canon->out);
-        break;
+        p = chat_json_number_end(p, end);
+        canon_number(chat_str(start, (size_t) (p - start)), out);
+        return p;
     }
-
-    canon->at += word.len;
 }
 
 
-/* A member's key with its quotes. */
-static chat_str_t
-raw_key(const canon_t *canon, const chat_json_t *member)
+/* ---- arrays and objects ---- */
+
+
+/* Writes the array at p, which the tree does not have; returns its end. */
+static const unsigned char *
+canon_inner_array(chat_json_doc_t *doc, const unsigned char *p,
+                  chat_buf_t *out)
 {
-    return chat_str(canon->doc->text.data + member->key_start,
-                    member->key_end - member->key_start);
+    chat_json_doc_t inner;
+    chat_str_t      text;
+
+    text = chat_str(p, (size_t) (doc->text.data + doc->text.len - p));
+
+    if (chat_json_parse_array(&inner, doc->arena, text) != CHAT_OK) {
+        out->failed = 1;
+        return p;
+    }
+
+    canon_node(&inner, inner.root, out);
+    return p + inner.root->end;
+}
+
+
+/* The tree has the objects of an array, the text all other elements. */
+static void
+canon_array(chat_json_doc_t *doc, const chat_json_t *array, chat_buf_t *out)
+{
+    const char          *separator = "[";
+    const chat_json_t   *child = array->child;
+    const unsigned char *text = doc->text.data, *p = text + array->start + 1;
+
+    for (/* void */; !out->failed; separator = ",") {
+        while (*p <= ' ' || *p == ',') {
+            p++;
+        }
+
+        if (*p == ']') {
+            break;
+        }
+
+        chat_buf_puts(out, separator);
+
+        if (child != NULL && p == text + child->start) {
+            canon_node(doc, child, out);
+            p = text + child->end;
+            child = child->next;
+
+        } else {
+            p = *p == '[' ? canon_inner_array(doc, p, out)
+                          : canon_scalar(doc, p, out);
+        }
+    }
+
+    chat_buf_puts(out, separator[0] == '[' ? "[]" : "]");
+}
+
+
+static int
+compare_members(const void *one, const void *two)
+{
+    const member_t *a = one, *b = two;
+    int             rc = chat_str_compare(a->key, b->key);
+
+    /* one key twice: as they stand in the text */
+    return rc != 0 ? rc : a->node->start < b->node->start ? -1 : 1;
+}
+
+
+/* The canonical form of a key; its data is NULL without memory. */
+static __attribute__((noinline)) chat_str_t
+rewrite_key(chat_json_doc_t *doc, chat_str_t key, unsigned has)
+{
+    chat_buf_t text = { 0 };
+
+    rewrite_string(doc, key, has, &text);
+
+    return chat_buf_move(&text, doc->arena, &key) == CHAT_OK
+               ? key
+               : chat_str(NULL, 0);
 }
 
 
 /*
- * Lists the members of an object in order, the last one of each key. Returns
- * their number; 0: none, or not all keys stand in the text as they are, or
- * there are too many.
+ * Lists the members of an object in order. Most objects have few, and those
+ * in one order. CHAT_ERROR without memory.
  */
-static size_t
-list_members(const canon_t *canon, const chat_json_t *object,
-             const chat_json_t **members)
+static chat_rc_e
+list_members(chat_json_doc_t *doc, const chat_json_t *object,
+             member_t *members, size_t count)
 {
-    int                rc;
     size_t             at, n = 0;
+    member_t           member;
     const chat_json_t *node;
 
     for (node = object->child; node != NULL; node = node->next) {
-        if ((node->key_has & CHAT_JSON_ESCAPED) != 0 || n == CHAT_JSON_MEMBERS)
-        {
-            return 0;
-        }
+        member.node = node;
+        member.key = chat_str(doc->text.data + node->key_start,
+                              node->key_end - node->key_start);
 
-        rc = 1;
-        for (at = n; at > 0; at--) {
-            rc = chat_str_compare(raw_key(canon, members[at - 1]),
-                                  raw_key(canon, node));
-            if (rc <= 0) {
-                break;
+        if ((node->key_has & CHAT_JSON_VARIED) != 0) {
+            member.key = rewrite_key(doc, member.key, node->key_has);
+            if (member.key.data == NULL) {
+                return CHAT_ERROR;
             }
         }
 
-        if (rc == 0) {
-            members[at - 1] = node;
-            continue;
+        for (at = n++;
+             at > 0 && count <= CHAT_JSON_MEMBERS
+             && chat_str_compare(members[at - 1].key, member.key) > 0;
+             at--)
+        {
+            members[at] = members[at - 1];
         }
 
-        memmove(&members[at + 1], &members[at], (n - at) * sizeof(*members));
-        members[at] = node;
-        n++;
+        members[at] = member;
     }
 
-    return n;
+    if (count > CHAT_JSON_MEMBERS) {
+        qsort(members, count, sizeof(*members), compare_members);
+    }
+
+    return CHAT_OK;
 }
 
 
 static void
-write_key(chat_buf_t *out, unsigned char separator, chat_str_t key)
+canon_object(chat_json_doc_t *doc, const chat_json_t *object, chat_buf_t *out)
 {
-    unsigned char *p = chat_buf_reserve(out, key.len + 2);
+    size_t      i, n = chat_json_count(object);
+    member_t    few[CHAT_JSON_MEMBERS], *members = few;
+    const char *separator = "{";
 
-    if (p != NULL) {
-        p[0] = separator;
-        memcpy(p + 1, key.data, key.len);
-        p[key.len + 1] = ':';
-        out->len += key.len + 2;
-    }
-}
-
-
-/* 1 if it is a string that is its own canonical form. */
-static int
-is_canonical_string(const chat_json_t *node)
-{
-    return node->type == CHAT_JSON_STRING
-           && (node->has & CHAT_JSON_VARIED) == 0;
-}
-
-
-/* The value of the node, and of all below it that the tree has. */
-static void
-canon_node(canon_t *canon, const chat_json_t *node)
-{
-    size_t             i, n;
-    chat_buf_t        *out = canon->out;
-    const char        *separator = "";
-    const chat_json_t *child, *members[CHAT_JSON_MEMBERS];
-
-    canon->at = canon->doc->text.data + node->start;
-
-    if (is_canonical_string(node)) {
-        chat_buf_add(out, chat_str(canon->at, node->end - node->start));
-        return;
+    if (n > CHAT_JSON_MEMBERS) {
+        members = chat_arena_take(doc->arena, n * sizeof(*members));
     }
 
-    if (node->type == CHAT_JSON_ARRAY && !node->opaque) {
-        chat_buf_puts(out, "[");
-
-        for (child = node->child; child != NULL; child = child->next) {
-            chat_buf_puts(out, separator);
-            canon_node(canon, child);
-            separator = ",";
-        }
-
-        chat_buf_puts(out, "]");
-        return;
-    }
-
-    n = node->type == CHAT_JSON_OBJECT ? list_members(canon, node, members)
-                                       : 0;
-    if (n == 0) {
-        canon_value(canon);
+    if (members == NULL || list_members(doc, object, members, n) != CHAT_OK) {
+        out->failed = 1;
         return;
     }
 
     for (i = 0; i < n; i++) {
-        write_key(out, i == 0 ? '{' : ',', raw_key(canon, members[i]));
-        canon_node(canon, members[i]);
+        if (i + 1 == n || !chat_str_eq(members[i].key, members[i + 1].key)) {
+            chat_buf_add(out, chat_str(separator, 1));
+            chat_buf_add(out, members[i].key);
+            chat_buf_add(out, chat_str(":", 1));
+            canon_node(doc, members[i].node, out);
+            separator = ",";
+        }
     }
 
-    chat_buf_puts(out, "}");
+    chat_buf_puts(out, n == 0 ? "{}" : "}");
+}
+
+
+static void
+canon_node(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
+{
+    const unsigned char *start = doc->text.data + node->start;
+
+    if (node->type == CHAT_JSON_OBJECT) {
+        canon_object(doc, node, out);
+
+    } else if (node->type == CHAT_JSON_ARRAY) {
+        canon_array(doc, node, out);
+
+    } else if (node->type == CHAT_JSON_STRING) {
+        canon_string(doc, chat_str(start, node->end - node->start), node->has,
+                     out);
+
+    } else {
+        (void) canon_scalar(doc, start, out);
+    }
 }
 
 
 void
 chat_json_canon(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
 {
-    canon_t canon = { .doc = doc, .out = out };
-
-    if (node == NULL || out->failed) {
-        return;
+    if (node != NULL && !out->failed) {
+        (void) chat_json_raw(doc, node); /* notes that it is read */
+        canon_node(doc, node, out);
     }
-
-    (void) chat_json_raw(doc, node); /* notes that it is read */
-    canon.moves = (node->end - node->start) * (size_t) CHAT_JSON_MOVES;
-    canon_node(&canon, node);
-    chat_buf_free(&canon.members);
 }
 
 
@@ -480,7 +372,9 @@ chat_json_digest(chat_json_doc_t *doc, const chat_json_t *node,
     chat_rc_e  rc;
     chat_buf_t buf = { 0 };
 
-    if (node != NULL && is_canonical_string(node)) {
+    if (node != NULL && node->type == CHAT_JSON_STRING
+        && (node->has & CHAT_JSON_VARIED) == 0)
+    {
         chat_digest(chat_json_raw(doc, node), out); /* it is its own form */
         return CHAT_OK;
     }
