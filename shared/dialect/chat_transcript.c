@@ -104,38 +104,36 @@ hash_parts(chat_transcript_t *t, const chat_json_t *list, chat_digest_t *out)
 }
 
 
-/* Sets what names a step: the user's words before it, and its number. */
+/*
+ * Hashes the user's words that name a step. The step before it, if there is
+ * one, mostly has the same words, and then their hash.
+ */
 static void
-name_step(chat_transcript_t *t, chat_step_t *step, const chat_json_t *words,
-          uint32_t since)
+name_step(chat_transcript_t *t, chat_step_t *step, const chat_step_t *before)
 {
-    const chat_json_t *content;
-
-    step->since = since;
+    const chat_json_t *content, *words = step->words;
 
     if (words == NULL || t->form->content == NULL) {
         return;
     }
 
-    if (words != t->hashed) {
-        t->hashed = words;
-        memset(&t->digest, 0, sizeof(t->digest));
-
-        /* a body may be words alone, without any message */
-        content = words->type == CHAT_JSON_STRING
-                      ? words
-                      : chat_json_get(t->doc, words, t->form->content);
-
-        if (t->form->part != NULL) {
-            hash_parts(t, content, &t->digest);
-
-        } else if (content != NULL) {
-            chat_transcript_fail(
-                t, chat_json_digest(t->doc, content, &t->digest));
-        }
+    if (before != NULL && before->words == words) {
+        step->user_text = before->user_text;
+        return;
     }
 
-    step->user_text = t->digest;
+    /* a body may be words alone, without any message */
+    content = words->type == CHAT_JSON_STRING
+                  ? words
+                  : chat_json_get(t->doc, words, t->form->content);
+
+    if (t->form->part != NULL) {
+        hash_parts(t, content, &step->user_text);
+
+    } else if (content != NULL) {
+        chat_transcript_fail(
+            t, chat_json_digest(t->doc, content, &step->user_text));
+    }
 }
 
 
@@ -173,8 +171,6 @@ has_member(const chat_request_t *rq, const chat_step_t *step, int open)
 static void
 begin_step(chat_transcript_t *t, const chat_call_t *call)
 {
-    size_t       nruns = t->rq->nsteps;
-    chat_run_t  *run;
     chat_step_t *step =
         t->rq->nsteps ? &t->rq->steps[t->rq->nsteps - 1] : NULL;
 
@@ -188,17 +184,14 @@ begin_step(chat_transcript_t *t, const chat_call_t *call)
         return;
     }
 
-    run = chat_arena_push(t->arena, &t->runs, &nruns, &t->runs_size,
-                          sizeof(*run));
     step = chat_request_add_step(t->rq, t->arena);
-    if (run == NULL || step == NULL) {
+    if (step == NULL) {
         chat_transcript_fail(t, CHAT_ERROR);
         return;
     }
 
-    run->words = t->words;
-    run->since = t->since - 1;
-
+    step->words = t->rq->next.words;
+    step->since = t->rq->next.since - 1;
     step->first_id = call->id;
     t->has_step = 1;
 }
@@ -208,9 +201,10 @@ void
 chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
                      int takes_result)
 {
-    size_t       i = t->rq->ncalls, n = i;
-    uint32_t     step, *earlier;
-    chat_call_t *added;
+    uint32_t            step;
+    chat_call_t        *added;
+    chat_table_t       *ids = &t->ids[call->kind == CHAT_KIND_APPROVAL];
+    chat_table_entry_t *entry;
 
     if (!t->has_step) {
         begin_step(t, call);
@@ -220,10 +214,8 @@ chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
         return;
     }
 
-    earlier = chat_arena_push(t->arena, &t->earlier, &n, &t->earlier_size,
-                              sizeof(*earlier));
     added = chat_request_add_call(t->rq, t->arena);
-    if (earlier == NULL || added == NULL || i >= UINT32_MAX) {
+    if (added == NULL) {
         chat_transcript_fail(t, CHAT_ERROR);
         return;
     }
@@ -233,9 +225,14 @@ chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
     added->step = step;
 
     if (takes_result && call->id.len != 0) {
-        chat_transcript_fail(
-            t, chat_table_chain(&t->ids[call->kind == CHAT_KIND_APPROVAL],
-                                t->earlier, call->id, i));
+        entry = chat_table_put(ids, call->id);
+        if (entry == NULL) {
+            chat_transcript_fail(t, CHAT_ERROR);
+            return;
+        }
+
+        added->earlier = (uint32_t) entry->number;
+        entry->number = t->rq->ncalls;
     }
 }
 
@@ -278,7 +275,7 @@ chat_transcript_result(chat_transcript_t *t, chat_str_t id, chat_kind_e kind,
     chat_call_t        *call, *calls = t->rq->calls;
     chat_table_entry_t *entry;
 
-    if (t->bare) {
+    if (t->rq->chained) {
         chat_transcript_bare(t, id, result);
         return;
     }
@@ -304,7 +301,7 @@ chat_transcript_result(chat_transcript_t *t, chat_str_t id, chat_kind_e kind,
 
         call->result = result;
         call->place = place;
-        entry->number = t->earlier[entry->number - 1];
+        entry->number = call->earlier;
     }
 }
 
@@ -324,7 +321,7 @@ read_assistant(chat_transcript_t *t, const chat_json_t *message)
 {
     if (!t->in_run || !t->form->runs) {
         end_step(t);
-        t->since++;
+        t->rq->next.since++;
         t->has_step = 0;
     }
 
@@ -338,7 +335,7 @@ read_assistant(chat_transcript_t *t, const chat_json_t *message)
     t->form->calls(t, message);
 
     if (t->has_step) {
-        t->runs[t->rq->nsteps - 1].last = message;
+        t->rq->steps[t->rq->nsteps - 1].last = message;
     }
 }
 
@@ -391,12 +388,12 @@ read_message(chat_transcript_t *t, const chat_json_t *message)
     }
 
     if (role == CHAT_ROLE_USER) {
-        t->words = message;
-        t->since = 0;
+        t->rq->next.words = message;
+        t->rq->next.since = 0;
     }
 
     if (role == CHAT_ROLE_USER || role == CHAT_ROLE_SYSTEM) {
-        t->turn = t->rq->nsteps;
+        t->rq->turn = t->rq->ncalls;
     }
 }
 
@@ -432,34 +429,24 @@ set_class(chat_transcript_t *t)
 
 
 /*
- * Sets what a call's result says. number is what the call will have in the
- * list, from 1 on: calls that share a result copy what the first says.
+ * Sets what a call's result says. Calls that share a result copy what the
+ * first of them says: earlier, the call of this id before it in the step.
  */
 static void
-keep_result(chat_transcript_t *t, chat_call_t *call, size_t number)
+keep_result(chat_transcript_t *t, chat_call_t *call,
+            const chat_call_t *earlier)
 {
-    const chat_call_t  *twin;
-    chat_table_entry_t *entry = chat_table_put(&t->ids[0], call->id);
-
-    if (entry == NULL) {
-        chat_transcript_fail(t, CHAT_ERROR);
-        return;
-    }
-
-    twin = entry->last != 0 ? &t->rq->calls[entry->last - 1] : NULL;
-
-    if (twin == NULL || twin->result != call->result) {
-        entry->last = number;
+    if (earlier == NULL || earlier->result != call->result) {
         t->form->result(t, call);
         return;
     }
 
-    call->outcome = twin->outcome;
-    call->payload = twin->payload;
-    call->said = twin->said;
-    call->hash = twin->hash;
-    call->approval = twin->approval;
-    call->reason = twin->reason;
+    call->outcome = earlier->outcome;
+    call->payload = earlier->payload;
+    call->said = earlier->said;
+    call->hash = earlier->hash;
+    call->approval = earlier->approval;
+    call->reason = earlier->reason;
 }
 
 
@@ -469,17 +456,17 @@ keep_result(chat_transcript_t *t, chat_call_t *call, size_t number)
  * the result before it, or behind the run, or NULL for the front.
  */
 static void
-keep_step(chat_transcript_t *t, size_t from, size_t to, size_t ncalls)
+keep_step(chat_transcript_t *t, chat_step_t step)
 {
     size_t             i;
-    chat_call_t       *call;
-    chat_step_t        step = t->rq->steps[from];
-    const chat_run_t  *run = &t->runs[from];
-    const chat_json_t *place = t->form->part ? NULL : run->last;
+    chat_call_t       *call, *kept;
+    chat_request_t    *rq = t->rq;
+    const chat_json_t *place = t->form->part ? NULL : step.last;
 
-    for (i = 0; i < step.count && t->rc == CHAT_OK; i++) {
-        call = &t->rq->calls[step.first + i];
-        call->step = (uint32_t) to;
+    for (i = step.first; i < step.first + step.count && t->rc == CHAT_OK; i++)
+    {
+        call = &rq->calls[i];
+        call->step = (uint32_t) rq->nsteps;
         place = call->place ? call->place : place;
         call->place = place;
 
@@ -488,18 +475,21 @@ keep_step(chat_transcript_t *t, size_t from, size_t to, size_t ncalls)
             call->args = chat_cstr("{}");
         }
 
-        if (call->result != NULL && step.count == 1) {
-            t->form->result(t, call);
-        } else if (call->result != NULL) {
-            keep_result(t, call, ncalls + i + 1);
+        kept = &rq->calls[rq->ncalls++];
+
+        if (call->result != NULL) {
+            keep_result(t, call,
+                        call->earlier > step.first
+                            ? kept - (i + 1 - call->earlier)
+                            : NULL);
         }
 
-        t->rq->calls[ncalls + i] = *call;
+        *kept = *call;
     }
 
-    step.first = ncalls;
-    t->rq->steps[to] = step;
-    name_step(t, &t->rq->steps[to], run->words, run->since);
+    step.first = rq->ncalls - step.count;
+    name_step(t, &step, rq->nsteps ? &rq->steps[rq->nsteps - 1] : NULL);
+    rq->steps[rq->nsteps++] = step;
 }
 
 
@@ -507,32 +497,33 @@ keep_step(chat_transcript_t *t, size_t from, size_t to, size_t ncalls)
 static void
 keep_steps(chat_transcript_t *t)
 {
-    size_t          i, nsteps = 0, ncalls = 0, turn = 0;
-    chat_request_t *rq = t->rq;
+    size_t             i, nsteps = t->rq->nsteps, turn = t->rq->turn;
+    chat_request_t    *rq = t->rq;
+    const chat_step_t *step;
 
-    for (i = 0; i < rq->nsteps && t->rc == CHAT_OK; i++) {
-        turn = i == t->turn ? ncalls : turn;
+    rq->nsteps = 0;
+    rq->ncalls = 0;
+    rq->turn = 0;
 
-        if (i < t->turn && !(rq->answers && i == rq->nsteps - 1)
-            && !has_member(rq, &rq->steps[i], 1))
+    for (i = 0; i < nsteps && t->rc == CHAT_OK; i++) {
+        step = &rq->steps[i];
+
+        if (step->first < turn && !(rq->answers && i == nsteps - 1)
+            && !has_member(rq, step, 1))
         {
             continue;
         }
 
-        if (rq->steps[i].count > CHAT_CALLS_MAX - ncalls) {
+        if (step->count > CHAT_CALLS_MAX - rq->ncalls) {
             chat_transcript_fail(t, CHAT_LIMIT);
             return;
         }
 
-        keep_step(t, i, nsteps, ncalls);
-        ncalls += rq->steps[nsteps++].count;
+        rq->turn += step->first < turn ? step->count : 0;
+        keep_step(t, *step);
     }
 
-    rq->turn = t->turn < rq->nsteps ? turn : ncalls;
-    rq->nsteps = nsteps;
-    rq->ncalls = ncalls;
-
-    name_step(t, &rq->next, t->words, t->since);
+    name_step(t, &rq->next, rq->nsteps ? &rq->steps[rq->nsteps - 1] : NULL);
 }
 
 
@@ -571,7 +562,6 @@ chat_transcript_chain(chat_transcript_t *t, chat_str_t chain)
 
     step->chain = chain;
     t->rq->chained = 1;
-    t->bare = 1;
 }
 
 
@@ -731,19 +721,10 @@ close_front(chat_splice_t *s)
 static chat_rc_e
 find_front(chat_splice_t *s, const chat_call_t *call)
 {
-    memset(&s->front, 0, sizeof(s->front));
-    s->front.open = "";
-
-    if (s->form->front == NULL) {
-        return CHAT_BAD;
-    }
+    s->front = (chat_front_t){ .open = "" };
 
     if (call == NULL) {
         return s->form->front(s->doc, NULL, &s->front);
-    }
-
-    if (s->message == NULL) {
-        s->message = chat_list_first(s->list);
     }
 
     /* calls stand in the order of the body */
@@ -896,6 +877,7 @@ chat_transcript_splice(const chat_transcript_form_t *form,
     }
 
     s.list = chat_json_get(doc, doc->root, form->list);
+    s.message = chat_list_first(s.list);
 
     if (form->write != NULL) {
         rc = insert_all(&s, results, n);

@@ -149,13 +149,6 @@ typedef struct {
                  const chat_json_t *message, uint32_t until);
 } chat_transcript_form_t;
 
-/* A step while the transcript is read. */
-typedef struct {
-    const chat_json_t *last;  /* the last message of its run */
-    const chat_json_t *words; /* the last message of the user before it */
-    uint32_t           since; /* runs between that message and this step */
-} chat_run_t;
-
 struct chat_transcript_s {
     const chat_transcript_form_t *form;
     chat_json_doc_t              *doc;
@@ -167,9 +160,6 @@ struct chat_transcript_s {
 
     const chat_json_t *assistant; /* the last message of the assistant */
     const chat_json_t *behind;    /* the message behind that, or the first */
-    const chat_json_t *words;     /* the last message of the user */
-    uint32_t           since;     /* runs behind that message */
-    size_t             turn;      /* index of the first step behind it */
 
     chat_role_e end;              /* role of the last message that counts */
     size_t      tail[CHAT_ROLES]; /* messages behind the last run, by role */
@@ -177,20 +167,11 @@ struct chat_transcript_s {
     unsigned    mixed : 1;        /* a result stands behind words there */
     unsigned    in_run : 1;       /* the last message is the assistant's */
     unsigned    has_step : 1;     /* the last run has calls */
-    unsigned    bare : 1; /* results become calls of the chained step */
 
-    chat_run_t  *runs; /* of each step of the request */
-    size_t       runs_size;
-    chat_table_t ids[2];  /* number: the newest call without a result that has
-                             this id, from 1 on; 0: none is left; last: the
-                             newest that is kept; [1]: of approvals */
-    uint32_t    *earlier; /* of each call: the one of its id before it that
-                             has no result, from 1 on; 0: none */
-    size_t       earlier_size;
-    size_t       nkept; /* calls of steps that will be kept for certain */
-
-    const chat_json_t *hashed; /* message with the words in the digest */
-    chat_digest_t      digest;
+    chat_table_t ids[2]; /* number: the newest call without a result that has
+                            this id, from 1 on; 0: none is left; [1]: of
+                            approvals */
+    size_t       nkept;  /* calls of steps that will be kept for certain */
 };
 
 void chat_transcript_init(chat_transcript_t            *t,

@@ -155,6 +155,8 @@ hold(chat_hold_t *to, chat_str_t *s)
 static void
 hold_step(chat_hold_t *to, chat_step_t *step)
 {
+    step->words = NULL;
+    step->last = NULL;
     hold(to, &step->first_id);
     hold(to, &step->message);
     hold(to, &step->chain);

@@ -85,6 +85,8 @@ typedef struct {
     const chat_json_t *result; /* that of its result, or NULL */
     const chat_json_t *place;  /* behind which its result stands or belongs;
                                   NULL: it belongs to the front */
+    uint32_t earlier; /* while it is read: the call of its id before it that
+                         has no result, from 1 on; 0: none */
 } chat_call_t;
 
 /* One model response in the transcript; what its batch is named by. */
@@ -96,7 +98,9 @@ typedef struct {
     uint32_t      ordinal;   /* ai_sdk: which step of that message, from 0 */
     chat_digest_t user_text; /* others: hash of the last user message before */
     uint32_t      since;     /* others: number of steps since that message */
-    chat_str_t    chain;     /* chained: the id of the response, message or
+    const chat_json_t *words; /* that message, while it is read */
+    const chat_json_t *last;  /* the last message of the step, likewise */
+    chat_str_t         chain; /* chained: the id of the response, message or
                                 conversation that the body names; else empty */
 } chat_step_t;
 

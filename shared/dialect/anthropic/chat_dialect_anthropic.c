@@ -226,7 +226,7 @@ read_request(chat_transcript_t *t)
         rq->answers = rq->class != CHAT_CLASS_OTHER;
 
         /* without words the step is named by what they led to */
-        if (t->words == NULL) {
+        if (t->rq->next.words == NULL) {
             chat_digest(previous, &rq->next.user_text);
         }
     }

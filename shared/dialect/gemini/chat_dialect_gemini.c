@@ -180,8 +180,8 @@ begin_call(chat_transcript_t *t, const chat_json_t *function)
     body->in_call = chat_json_flag(t->doc, function, "willContinue")
                     || chat_json_get(t->doc, function, "partialArgs") != NULL;
 
-    call.id =
-        chat_gemini_id(t->doc, t->arena, function, t->since - 1, position);
+    call.id = chat_gemini_id(t->doc, t->arena, function, t->rq->next.since - 1,
+                             position);
     call.name = chat_json_text(t->doc, function, "name");
     call.ready = !body->in_call;
 

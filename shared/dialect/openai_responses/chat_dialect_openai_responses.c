@@ -679,7 +679,7 @@ read_input(chat_transcript_t *t)
     t->data = &chain;
 
     if (input->type == CHAT_JSON_STRING) {
-        t->words = input;
+        t->rq->next.words = input;
         t->tail[CHAT_ROLE_USER] = 1;
         input = NULL;
     }
