@@ -231,9 +231,15 @@ chat_dialect_read(const chat_dialect_t *dialect, chat_json_doc_t *doc,
                   chat_arena_t *arena, chat_request_t *rq)
 {
     chat_rc_e         rc;
-    chat_transcript_t t;
+    chat_transcript_t t = {
+        .form = dialect->form,
+        .doc = doc,
+        .arena = arena,
+        .rq = rq,
+    };
 
-    chat_transcript_init(&t, dialect->form, doc, arena, rq);
+    chat_table_init(&t.ids[0], arena);
+    chat_table_init(&t.ids[1], arena);
 
     rc = dialect->request(&t);
     rc = rc == CHAT_OK ? t.rc : rc;

@@ -10,21 +10,6 @@
 
 
 void
-chat_transcript_init(chat_transcript_t *t, const chat_transcript_form_t *form,
-                     chat_json_doc_t *doc, chat_arena_t *arena,
-                     chat_request_t *rq)
-{
-    memset(t, 0, sizeof(*t));
-    t->form = form;
-    t->doc = doc;
-    t->arena = arena;
-    t->rq = rq;
-    chat_table_init(&t->ids[0], arena);
-    chat_table_init(&t->ids[1], arena);
-}
-
-
-void
 chat_transcript_fail(chat_transcript_t *t, chat_rc_e rc)
 {
     t->rc = t->rc == CHAT_OK ? rc : t->rc;
@@ -201,7 +186,6 @@ void
 chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
                      int takes_result)
 {
-    uint32_t            step;
     chat_call_t        *added;
     chat_table_t       *ids = &t->ids[call->kind == CHAT_KIND_APPROVAL];
     chat_table_entry_t *entry;
@@ -220,9 +204,8 @@ chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
         return;
     }
 
-    step = added->step;
     *added = *call;
-    added->step = step;
+    added->step = (uint32_t) (t->rq->nsteps - 1);
 
     if (takes_result && call->id.len != 0) {
         entry = chat_table_put(ids, call->id);

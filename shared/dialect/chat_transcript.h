@@ -174,11 +174,6 @@ struct chat_transcript_s {
     size_t       nkept;  /* calls of steps that will be kept for certain */
 };
 
-void chat_transcript_init(chat_transcript_t            *t,
-                          const chat_transcript_form_t *form,
-                          chat_json_doc_t *doc, chat_arena_t *arena,
-                          chat_request_t *rq);
-
 /*
  * Notes a failure, if rc is one: t->rc. After the first, the functions here
  * do nothing.

@@ -379,7 +379,7 @@ chat_json_decode(chat_str_t *s, unsigned char out[4])
         ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t',
     };
 
-    if (s->data[0] != '\\' || s->len < 2) {
+    if (s->data[0] != '\\') {
         out[0] = s->data[0];
         *s = chat_str(s->data + 1, s->len - 1);
         return 1;
@@ -387,7 +387,7 @@ chat_json_decode(chat_str_t *s, unsigned char out[4])
 
     ch = letters[s->data[1]];
 
-    if (s->data[1] == 'u' && s->len >= 6) {
+    if (s->data[1] == 'u') {
         ch = chat_json_hex4(s->data + 2);
         used = 6;
 
@@ -404,9 +404,6 @@ chat_json_decode(chat_str_t *s, unsigned char out[4])
                 ch = 0xfffd;
             }
         }
-
-    } else if (ch == 0) {
-        ch = s->data[1];
     }
 
     *s = chat_str(s->data + used, s->len - used);
