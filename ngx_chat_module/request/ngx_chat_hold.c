@@ -680,7 +680,7 @@ ngx_chat_hold_limit(ngx_chat_ctx_t *ctx, chat_reason_e *limit)
         }
 
         *limit = refused[i];
-        share = limits[i] / NGX_CHAT_QUOTA_SHARE;
+        share = ngx_max(limits[i] / NGX_CHAT_QUOTA_SHARE, 1);
 
         if ((own != NULL ? own->shares[i].used : 0) + amount[i] > share) {
             return 1;

@@ -195,10 +195,11 @@ live('given held bodies up to held_bytes=, the next one gets 503',
 
 live('s120: given a tenant that holds all, another one takes its place',
   async (t) => {
-    const limits = { held_limit: ['chat_limits held=8;', 10],
-      held_bytes_limit: ['chat_limits held_bytes=400k;', 40000] };
-    for (const [why, [limit, size]] of Object.entries(limits)) {
-      await t.test(why, async (t2) => {
+    for (const [why, limit, size] of [
+      ['held_limit', 'chat_limits held=8;', 10],
+      ['held_limit', 'chat_limits held=2;', 10],
+      ['held_bytes_limit', 'chat_limits held_bytes=400k;', 40000]]) {
+      await t.test(limit, async (t2) => {
         const scene = await stage(t2, 'openai_chat', { strict: false,
           hold: '60s', server: statusLocation,
           location: `${limit} ${tells}` });
