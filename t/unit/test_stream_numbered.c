@@ -17,6 +17,10 @@
     "\"function\":{\"name\":\"find\",\"arguments\":\"" args "\"}}"
 #define MORE(index, args) \
     "{\"index\":" index ",\"function\":{\"arguments\":\"" args "\"}}"
+#define NO_INDEX(id, name, args)                                   \
+    "{\"id\":\"" id "\",\"type\":\"function\",\"function\":{" name \
+    "\"arguments\":\"" args "\"}}"
+#define FIND "\"name\":\"find\","
 #define DONE "data: [DONE]\n\n"
 #define CHAT_BODY                                                             \
     "{\"model\":\"m\",\"stream\":true,\"messages\":["                         \
@@ -135,6 +139,41 @@ s17_a_replay_and_a_call_under_one_index(void **state)
                           CHUNK("{}", "\"tool_calls\"") DONE,
                   CALLS(ENTRY("0", "call_2bCdEfGh3456ijkl", Q2))
                       CHUNK("{}", "\"tool_calls\"") DONE);
+    stream_end(&s);
+}
+
+
+/* Some servers give no call an index. */
+static void
+calls_in_turns_without_an_index_pass(void **state)
+{
+    const char *text = CALLS(NO_INDEX("call_2bCdEfGh3456ijkl", FIND, "{"))
+        CALLS(NO_INDEX("call_3bCdEfGh3456ijkl", FIND, "{"))
+            CALLS(NO_INDEX("call_2bCdEfGh3456ijkl", "", "}"))
+                CALLS(NO_INDEX("call_3bCdEfGh3456ijkl", "", "}"))
+                    CHUNK("{}", "\"tool_calls\"") DONE;
+
+    stream_begin(&s, "openai_chat", CHAT_BODY);
+    stream_expect(&s, text, text);
+    assert_int_equal(s.info.calls, 2);
+    assert_int_equal(s.count.replays, 0);
+    assert_int_equal(stream_facts(&s, "seal=2"), 1);
+    stream_end(&s);
+}
+
+
+/* Some servers end a choice with each of its calls. */
+static void
+a_call_behind_an_end_is_complete_at_the_next(void **state)
+{
+    const char *text = CALLS(ENTRY("0", "call_2bCdEfGh3456ijkl", Q1))
+        CHUNK("{}", "\"tool_calls\"")
+            CALLS(ENTRY("1", "call_1bCdEfGh3456ijkl", Q2))
+                CHUNK("{}", "\"tool_calls\"") DONE;
+
+    stream_begin(&s, "openai_chat", CHAT_BODY);
+    stream_expect(&s, text, text);
+    assert_int_equal(s.count.reused, 1);
     stream_end(&s);
 }
 
@@ -273,6 +312,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(s17_one_chunk_with_a_replay_and_a_call),
         cmocka_unit_test(s17_a_replay_and_a_call_under_one_index),
+        cmocka_unit_test(calls_in_turns_without_an_index_pass),
+        cmocka_unit_test(a_call_behind_an_end_is_complete_at_the_next),
         cmocka_unit_test(s18_all_calls_are_replays),
         cmocka_unit_test(s19_a_replayed_item),
         cmocka_unit_test(s20_a_replayed_block_in_the_middle),

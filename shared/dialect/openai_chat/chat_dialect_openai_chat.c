@@ -6,11 +6,11 @@
  *
  * In a stream a call comes in pieces, told apart by choice and index, and its
  * end is not said: it is complete when the next call opens in its choice and
- * the arguments of the frames before are a value (calls may come in turns), or
- * with the choice's finish_reason. A call that was cut off by a limit is never
- * ready. The place of a call is (choice << 16) | index. The stream ends when
- * no choice is awaited any more. One chunk may carry a call to drop and one to
- * keep: each entry of tool_calls is marked, with its index.
+ * the arguments of the frames before are an object (calls may come in turns),
+ * or with the choice's finish_reason. A call that was cut off by a limit is
+ * never ready. The place of a call is (choice << 16) | index. The stream ends
+ * when no choice is awaited any more. One chunk may carry a call to drop and
+ * one to keep: each entry of tool_calls is marked, with its index.
  *
  * Promises: an answer made here is one that the OpenAI libraries take; an
  * interruption never looks like an ending.
@@ -214,7 +214,7 @@ end_call(reader_t *r, chat_stream_call_t *call)
 }
 
 
-/* 1 if the arguments that came in earlier frames are a value. */
+/* 1 if the arguments that came in earlier frames are an object. */
 static int
 is_whole(const reader_t *r, const chat_stream_call_t *call)
 {
@@ -222,7 +222,8 @@ is_whole(const reader_t *r, const chat_stream_call_t *call)
 
     return chat_json_parse(&doc, r->reader.events->arena,
                            chat_buf_str(&call->args))
-           == CHAT_OK;
+               == CHAT_OK
+           && doc.root->type == CHAT_JSON_OBJECT;
 }
 
 
@@ -414,6 +415,7 @@ static void
 read_finish(reader_t *r, uint32_t choice, const chat_json_t *reason)
 {
     chat_str_t          text = chat_json_string(r->reader.doc, reason);
+    choice_t           *of = &r->choices[choice];
     chat_mark_t        *mark;
     chat_stream_call_t *call = r->reader.calls.calls;
 
@@ -425,15 +427,20 @@ read_finish(reader_t *r, uint32_t choice, const chat_json_t *reason)
 
     r->reader.events->keeps |= reason && reason->type != CHAT_JSON_NULL;
 
-    if (text.len == 0 || r->choices[choice].done) {
+    if (text.len == 0) {
         return;
     }
 
-    r->choices[choice].done = 1;
-    r->running--;
+    r->running -= !of->done;
+    of->done = 1;
 
     if (chat_str_is(text, "length") || chat_str_is(text, "content_filter")) {
         r->cut = 1;
+        return;
+    }
+
+    /* some servers end a choice with each of its calls */
+    if (of->newest == NULL || of->newest->ready) {
         return;
     }
 
