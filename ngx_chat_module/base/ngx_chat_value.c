@@ -99,7 +99,8 @@ read_word(ngx_conf_t *cf, const ngx_str_t *word, size_t len,
     }
 
     if (rc != NGX_CONF_OK && ngx_strcmp(rc, "is duplicate") == 0) {
-        return ngx_chat_conf_invalid(cf, word, "given only once");
+        return len == 0 ? rc
+                        : ngx_chat_conf_invalid(cf, word, "given only once");
     }
 
     return rc != NGX_CONF_OK
