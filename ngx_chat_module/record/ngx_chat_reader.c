@@ -181,8 +181,11 @@ on_no_head(ngx_chat_reader_t *reader, const chat_recording_t *recording)
     if (reader->state != NGX_CHAT_READER_ASKING) {
         break_off(reader, "incomplete_record");
 
-    } else if (recording->mode == CHAT_RECORDING_NONE || recording->cleared
-               || recording->over || reader->over != NULL
+    } else if (recording->mode == CHAT_RECORDING_NONE) {
+        reader->over = NULL; /* the answer is whole, though not recorded */
+        finish(reader, NGX_CHAT_READER_NONE);
+
+    } else if (recording->cleared || recording->over || reader->over != NULL
                || (reader->source.ended
                    && (recording->mode == CHAT_RECORDING_UNKNOWN
                        || reader->silent != 0)))

@@ -129,7 +129,11 @@ call_args(chat_transcript_t *t, chat_call_t *call)
         rc = args.len != 0 ? chat_json_parse(&doc, t->arena, args) : CHAT_OK;
     }
 
-    call->ready = rc == CHAT_OK || rc == CHAT_LIMIT;
+    if (rc == CHAT_ERROR) {
+        chat_transcript_fail(t, rc);
+    }
+
+    call->ready = rc != CHAT_BAD;
 
     return chat_transcript_args(
         t, chat_json_get(t->doc, function, "arguments"), call);
