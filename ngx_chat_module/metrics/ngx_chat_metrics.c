@@ -128,7 +128,7 @@ take_slot(ngx_chat_metrics_zone_t *sh)
     ngx_uint_t i;
 
     for (i = 0; i < sh->used; i++) {
-        if (!is_running(&sh->slots[i])) {
+        if (sh->slots[i].pid == ngx_pid || !is_running(&sh->slots[i])) {
             return &sh->slots[i];
         }
     }

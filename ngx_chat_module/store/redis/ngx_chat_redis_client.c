@@ -69,13 +69,6 @@ ngx_chat_redis_cmd_create(const char *words,
 
 
 void
-ngx_chat_redis_cmd_free(ngx_chat_redis_cmd_t *cmd)
-{
-    chat_arena_destroy(cmd->arena);
-}
-
-
-void
 ngx_chat_redis_cmd_add(ngx_chat_redis_cmd_t *cmd, chat_str_t arg)
 {
     chat_str_t *copy = NULL;
@@ -142,7 +135,7 @@ ngx_chat_redis_ignore(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
         freeReplyObject(reply);
     }
 
-    ngx_chat_redis_cmd_free(cmd);
+    chat_arena_destroy(cmd->arena);
 }
 
 
@@ -314,7 +307,7 @@ ngx_chat_redis_submit(ngx_chat_redis_client_t *client,
                       ngx_chat_redis_cmd_t    *cmd)
 {
     if (enqueue(client, cmd) != NGX_OK) {
-        ngx_chat_redis_cmd_free(cmd);
+        chat_arena_destroy(cmd->arena);
         return NGX_DECLINED;
     }
 
@@ -390,7 +383,7 @@ unsend(ngx_chat_redis_client_t *client)
 
         if (cmd->is_setup) {
             ngx_chat_redis_remove(client, cmd);
-            ngx_chat_redis_cmd_free(cmd);
+            chat_arena_destroy(cmd->arena);
         }
     }
 }
@@ -413,7 +406,7 @@ expire_copies(ngx_chat_redis_client_t *client)
     {
         ngx_queue_remove(&cmd->queue);
         client->resend_bytes -= cmd->bytes;
-        ngx_chat_redis_cmd_free(cmd);
+        chat_arena_destroy(cmd->arena);
     }
 }
 
@@ -479,7 +472,7 @@ resend_add(ngx_chat_redis_client_t *client, const ngx_chat_redis_cmd_t *cmd,
     }
 
     if (copy->failed) {
-        ngx_chat_redis_cmd_free(copy);
+        chat_arena_destroy(copy->arena);
         return;
     }
 
@@ -815,6 +808,6 @@ ngx_chat_redis_client_close(ngx_chat_redis_client_t *client)
 
     while ((cmd = ngx_chat_redis_next(&client->cmds, NULL)) != NULL) {
         ngx_chat_redis_remove(client, cmd);
-        ngx_chat_redis_cmd_free(cmd);
+        chat_arena_destroy(cmd->arena);
     }
 }

@@ -131,12 +131,12 @@ void ngx_chat_redis_log_error(ngx_chat_redis_client_t *client,
 
 /*
  * A new command of these words, which are separated by spaces. Without memory
- * the command has failed: it can be used like any other, but not submitted.
+ * the command has failed: it can be used like any other, but not submitted. It
+ * ends with its arena.
  */
 ngx_chat_redis_cmd_t *ngx_chat_redis_cmd_create(
     const char *words,
     void (*done)(ngx_chat_redis_cmd_t *cmd, redisReply *reply), void *data);
-void ngx_chat_redis_cmd_free(ngx_chat_redis_cmd_t *cmd);
 
 /* Adds a copy of an argument. */
 void ngx_chat_redis_cmd_add(ngx_chat_redis_cmd_t *cmd, chat_str_t arg);

@@ -264,7 +264,7 @@ redis_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     add_facts(cmd, &redis->base.wait, watch != NULL);
 
     if (op == NULL && watch == NULL && add_to_unsent(redis, cmd)) {
-        ngx_chat_redis_cmd_free(cmd);
+        chat_arena_destroy(cmd->arena);
         return;
     }
 

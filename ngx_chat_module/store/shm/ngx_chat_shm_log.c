@@ -316,6 +316,7 @@ ngx_chat_shm_log_read(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
 
             size += sizeof(piece) + piece.len + piece.rest;
             if (reply->count != 0 && size > CHAT_STORE_READ_MAX) {
+                ngx_chat_shm_touch(ctx, batch, NGX_CHAT_SHM_LOGS);
                 return reply;
             }
 
