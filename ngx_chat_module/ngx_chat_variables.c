@@ -100,7 +100,7 @@ value_of(ngx_chat_ctx_t *ctx, uintptr_t which, u_char *text)
         return ctx->scope.conversation;
 
     case NGX_CHAT_VAR_BATCH:
-        chat_digest_hex(&ctx->barrier.q.key.name, 16, (char *) text);
+        chat_hex(ctx->barrier.q.key.name.bytes, 16, (char *) text);
         return ctx->barrier.q.dialect ? chat_cstr((char *) text) : none;
 
     case NGX_CHAT_VAR_STREAM:
@@ -110,7 +110,7 @@ value_of(ngx_chat_ctx_t *ctx, uintptr_t which, u_char *text)
 
     case NGX_CHAT_VAR_TURN_STATUS:
         return ctx->response.answered && ctx->response.finished
-                   ? chat_cstr(chat_end_name(ctx->response.end))
+                   ? chat_cstr(chat_end_names[ctx->response.end])
                    : none;
 
     case NGX_CHAT_VAR_CALLS:

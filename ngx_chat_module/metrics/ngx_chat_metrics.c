@@ -441,7 +441,7 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
     m->turns[chat_metrics_dialect(ctx->dialect)][end - 1]++;
 
     if (ctx->attempt.k != 0) {
-        put_event(ctx, CHAT_WHAT_ENDED, "%s", chat_end_name(end));
+        put_event(ctx, CHAT_WHAT_ENDED, "%s", chat_end_names[end]);
     }
 
     if (end == CHAT_END_INTERRUPTED && (ctx->follow == NULL || reason != NULL))

@@ -263,7 +263,7 @@ log_end(ngx_chat_ctx_t *ctx)
     }
 
     info = chat_stream_info(ctx->response.stream);
-    chat_digest_hex(&q->key.name, 8, batch);
+    chat_hex(q->key.name.bytes, 8, batch);
 
     p = ngx_sprintf(p, "conversation ");
     p = ngx_chat_log_id(p, ctx->scope.conversation);
@@ -286,7 +286,7 @@ log_end(ngx_chat_ctx_t *ctx)
                   "attempt %uD, %*s, calls %uD, replays %uD, "
                   "reused ids %uD, frames past the limit %uD, quarantine "
                   "overflows %uD, bytes %uL",
-                  chat_end_name(ctx->response.end), info->reason ? " " : "",
+                  chat_end_names[ctx->response.end], info->reason ? " " : "",
                   info->reason ? info->reason : "", ctx->dialect->name,
                   q->dialect ? batch : "-", ctx->attempt.k,
                   (size_t) (p - text), text, info->calls, info->replay.replays,

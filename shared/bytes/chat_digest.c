@@ -67,13 +67,6 @@ chat_hex(const unsigned char *bytes, size_t n, char *out)
 }
 
 
-void
-chat_digest_hex(const chat_digest_t *d, size_t n, char *out)
-{
-    chat_hex(d->bytes, n, out);
-}
-
-
 static int
 chat_hex_digit(unsigned char c)
 {

@@ -35,13 +35,7 @@ chat_digest_str(const chat_digest_t *digest)
 }
 
 
-/*
- * The first n bytes of d (n <= 32) as 2n lower-case hex digits and a NUL into
- * out, which has room for 2n + 1.
- */
-void chat_digest_hex(const chat_digest_t *d, size_t n, char *out);
-
-/* The same of n bytes that are no digest. */
+/* The n bytes as 2n lower-case hex digits and a NUL; out has room for them. */
 void chat_hex(const unsigned char *bytes, size_t n, char *out);
 
 /* 1 and out[n] if s is 2n lower-case hex digits. */

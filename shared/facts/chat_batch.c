@@ -575,7 +575,7 @@ chat_carried_has(chat_str_t results, chat_str_t id)
     chat_digest_t of;
 
     chat_digest(id, &of);
-    chat_digest_hex(&of, CHAT_CARRIED_ID, hex);
+    chat_hex(of.bytes, CHAT_CARRIED_ID, hex);
 
     return results.len != 0
            && bsearch(hex, results.data, results.len / CHAT_CARRIED_TEXT,

@@ -50,7 +50,7 @@ chat_conversation_index_key(const chat_scope_t *scope, chat_key_t *key)
 void
 chat_listed_id(const chat_key_t *key, char *id)
 {
-    chat_digest_hex(&key->name, CHAT_LISTED_ID / 2, id);
+    chat_hex(key->name.bytes, CHAT_LISTED_ID / 2, id);
 }
 
 
@@ -69,7 +69,7 @@ chat_facts_listed(chat_facts_t *facts, chat_listed_kind_e kind,
 {
     char name[CHAT_LISTED_NAME + 1];
 
-    chat_digest_hex(&listed->name, CHAT_DIGEST_SIZE, name);
+    chat_hex(listed->name.bytes, CHAT_DIGEST_SIZE, name);
     chat_facts_put(facts, "%s/%d-%v", "%v %v %s", chat_listed_kinds[kind],
                    listed->ms, chat_str(name, CHAT_LISTED_ID), listed->worker,
                    listed->dialect, name);
@@ -142,7 +142,7 @@ chat_listed_read(const chat_dated_t *entry, chat_listed_t *out)
         return 0;
     }
 
-    chat_digest_hex(&out->name, CHAT_LISTED_ID / 2, id);
+    chat_hex(out->name.bytes, CHAT_LISTED_ID / 2, id);
     return chat_str_is(out->id, id);
 }
 
@@ -166,7 +166,7 @@ chat_listed_state(const chat_fact_t *facts, size_t n, chat_listed_t *out)
 
         if (chat_str_is(fact, "over")) {
             out->empty =
-                chat_str_is(facts[i].value, chat_end_name(CHAT_END_NONE));
+                chat_str_is(facts[i].value, chat_end_names[CHAT_END_NONE]);
             out->end =
                 out->empty ? CHAT_END_ABORTED : chat_end_find(facts[i].value);
         }

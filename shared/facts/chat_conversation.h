@@ -76,7 +76,7 @@ void chat_facts_listed(chat_facts_t *facts, chat_listed_kind_e kind,
 
 /* over/<id> (end NONE: it is void) and stop/<id>. */
 #define chat_facts_over(facts, id, end) \
-    chat_facts_put(facts, "over/%v", "%s", id, chat_end_name(end))
+    chat_facts_put(facts, "over/%v", "%s", id, chat_end_names[end])
 #define chat_facts_stop(facts, id) chat_facts_put(facts, "stop/%v", "1", id)
 
 #define CHAT_LISTED_LOOK 16

@@ -323,6 +323,6 @@ chat_facts_attempt(chat_facts_t *facts, const chat_attempt_t *attempt)
     if (attempt->end != CHAT_END_NONE) {
         chat_facts_put(facts, "end/%u/%v/%v", "%s", attempt->k,
                        attempt->worker, attempt->request,
-                       chat_end_name(attempt->end));
+                       chat_end_names[attempt->end]);
     }
 }

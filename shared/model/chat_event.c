@@ -90,25 +90,10 @@ chat_fingerprint(chat_str_t name, chat_str_t args, chat_digest_t *out)
 }
 
 
-const char *
-chat_outcome_name(chat_outcome_e outcome)
-{
-    static const char *const names[] = { "none", "ok", "error", "denied",
-                                         "partial" };
-
-    return names[outcome];
-}
-
-
+const char *const chat_outcome_names[] = { "none", "ok", "error", "denied",
+                                           "partial" };
 const char *const chat_end_names[] = { "none", "finished", "failed", "aborted",
                                        "interrupted" };
-
-
-const char *
-chat_end_name(chat_end_e end)
-{
-    return chat_end_names[end];
-}
 
 
 chat_end_e
@@ -117,7 +102,7 @@ chat_end_find(chat_str_t name)
     int end;
 
     for (end = CHAT_END_INTERRUPTED; end > CHAT_END_NONE; end--) {
-        if (chat_str_is(name, chat_end_name((chat_end_e) end))) {
+        if (chat_str_is(name, chat_end_names[end])) {
             break;
         }
     }

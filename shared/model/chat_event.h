@@ -170,10 +170,8 @@ chat_fingerprint_eq(const chat_digest_t *a, const chat_digest_t *b)
 }
 
 
-const char              *chat_outcome_name(chat_outcome_e outcome);
+extern const char *const chat_outcome_names[];
 extern const char *const chat_end_names[];
-
-const char *chat_end_name(chat_end_e end);
 
 /* The end with this name; NONE: there is none. */
 chat_end_e chat_end_find(chat_str_t name);

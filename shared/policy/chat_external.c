@@ -381,7 +381,7 @@ chat_external_call(const chat_member_t *member, chat_buf_t *out)
 
     if (member->outcome != CHAT_OUTCOME_NONE) {
         chat_buf_format(out, ",\"outcome\":\"%s\"",
-                        chat_outcome_name(member->outcome));
+                        chat_outcome_names[member->outcome]);
     }
 
     if (member->approval != CHAT_APPROVAL_NONE) {
@@ -449,7 +449,7 @@ chat_external_attempt(const chat_attempt_t *attempt, chat_buf_t *out)
                     attempt->is_void ? "void"
                     : attempt->end == CHAT_END_NONE
                         ? "running"
-                        : chat_end_name(attempt->end));
+                        : chat_end_names[attempt->end]);
 }
 
 
@@ -460,7 +460,7 @@ chat_external_show(const chat_batch_t         *batch,
 {
     char name[17];
 
-    chat_digest_hex(&recorded->names[0], 8, name);
+    chat_hex(recorded->names[0].bytes, 8, name);
 
     chat_buf_format(out,
                     "{\"conversation\":%j,\"dialect\":%j,\"batch\":\"%s\","

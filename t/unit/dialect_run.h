@@ -258,7 +258,7 @@ run_letter(run_t *run, const chat_event_t *event)
         break;
 
     case CHAT_EVENT_TURN_END:
-        chat_buf_printf(&run->log, ":%s", chat_end_name(event->end));
+        chat_buf_printf(&run->log, ":%s", chat_end_names[event->end]);
         run->ends++;
         run->end = event->end;
         break;

@@ -70,7 +70,7 @@ play_holds(const chat_decision_t *d, const char *word)
     }
 
     if (strncmp(word, "end=", 4) == 0) {
-        return strcmp(chat_end_name(d->end), word + 4) == 0;
+        return strcmp(chat_end_names[d->end], word + 4) == 0;
     }
 
     return strcmp(word, "merge") == 0      ? d->merge
@@ -104,7 +104,7 @@ play_expect(const asker_t *a, char *words, const char *line)
         if (!play_holds(&a->d, word)) {
             fail_msg("%s: %s: not %s (k %u, missing %zu, merge %d, end %s)",
                      dialect->name, line, word, (unsigned) a->d.k,
-                     a->d.missing, a->d.merge, chat_end_name(a->d.end));
+                     a->d.missing, a->d.merge, chat_end_names[a->d.end]);
         }
     }
 }
@@ -268,7 +268,7 @@ play_deed(asker_t *a, char name, const char *verb)
         }
 
     } else if (sscanf(verb, "ends %31s", how) == 1) {
-        while (strcmp(chat_end_name((chat_end_e) end), how) != 0) {
+        while (strcmp(chat_end_names[(chat_end_e) end], how) != 0) {
             assert_true(++end <= CHAT_END_INTERRUPTED);
         }
         (void) asker_finish(a, a->claiming, (chat_end_e) end);

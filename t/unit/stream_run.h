@@ -126,7 +126,7 @@ stream_note_batch(stream_run_t *run, const chat_key_t *key,
     chat_buf_t         line;
     const chat_fact_t *fact;
 
-    chat_digest_hex(&key->name, 4, hex);
+    chat_hex(key->name.bytes, 4, hex);
 
     for (i = 0; i < facts->count; i++) {
         fact = &facts->items[i];

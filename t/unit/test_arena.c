@@ -265,12 +265,12 @@ digests_are_sha256(void **state)
     /* twice: the context is used again */
     for (i = 0; i < 2; i++) {
         chat_digest(chat_cstr("abc"), &d);
-        chat_digest_hex(&d, 32, hex);
+        chat_hex(d.bytes, 32, hex);
         assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223"
                                  "b00361a396177a9cb410ff61f20015ad");
 
         chat_digest(chat_str(NULL, 0), &d);
-        chat_digest_hex(&d, 4, hex);
+        chat_hex(d.bytes, 4, hex);
         assert_string_equal(hex, "e3b0c442");
     }
 }

@@ -142,10 +142,11 @@ log_event(chat_buf_t *log, unsigned number, const chat_event_t *event)
         log_string(log, "name", event->name);
     }
     if (strchr(members, 'O') != NULL) {
-        chat_buf_printf(log, " outcome=%s", chat_outcome_name(event->outcome));
+        chat_buf_printf(log, " outcome=%s",
+                        chat_outcome_names[event->outcome]);
     }
     if (strchr(members, 'E') != NULL) {
-        chat_buf_printf(log, " end=%s", chat_end_name(event->end));
+        chat_buf_printf(log, " end=%s", chat_end_names[event->end]);
     }
 
     chat_buf_puts(log, event->whole ? " whole" : "");

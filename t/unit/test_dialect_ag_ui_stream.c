@@ -63,7 +63,7 @@ name_of(const char *body, char *hex)
     assert_int_equal(chat_batch_key(&next.conf.scope,
                                     &next.rq.steps[next.rq.nsteps - 1], &key),
                      CHAT_OK);
-    chat_digest_hex(&key.name, 4, hex);
+    chat_hex(key.name.bytes, 4, hex);
     stream_end(&next);
 }
 
@@ -221,7 +221,7 @@ s40_interrupts_are_a_batch_of_their_run(void **state)
     stream_begin(&s, "ag_ui", BODY("", USER));
     step.chain = chat_cstr("r1");
     assert_int_equal(chat_batch_key(&s.conf.scope, &step, &key), CHAT_OK);
-    chat_digest_hex(&key.name, 4, run);
+    chat_hex(key.name.bytes, 4, run);
     name_of(KNOWN, call);
 
     stream_expect(&s, run_of, run_of);

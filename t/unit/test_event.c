@@ -307,16 +307,16 @@ s10_a_preliminary_output_settles_nothing(void **state)
 static void
 words_are_the_models(void **state)
 {
-    assert_string_equal(chat_outcome_name(CHAT_OUTCOME_NONE), "none");
-    assert_string_equal(chat_outcome_name(CHAT_OUTCOME_OK), "ok");
-    assert_string_equal(chat_outcome_name(CHAT_OUTCOME_ERROR), "error");
-    assert_string_equal(chat_outcome_name(CHAT_OUTCOME_DENIED), "denied");
-    assert_string_equal(chat_outcome_name(CHAT_OUTCOME_PARTIAL), "partial");
-    assert_string_equal(chat_end_name(CHAT_END_NONE), "none");
-    assert_string_equal(chat_end_name(CHAT_END_FINISHED), "finished");
-    assert_string_equal(chat_end_name(CHAT_END_FAILED), "failed");
-    assert_string_equal(chat_end_name(CHAT_END_ABORTED), "aborted");
-    assert_string_equal(chat_end_name(CHAT_END_INTERRUPTED), "interrupted");
+    assert_string_equal(chat_outcome_names[CHAT_OUTCOME_NONE], "none");
+    assert_string_equal(chat_outcome_names[CHAT_OUTCOME_OK], "ok");
+    assert_string_equal(chat_outcome_names[CHAT_OUTCOME_ERROR], "error");
+    assert_string_equal(chat_outcome_names[CHAT_OUTCOME_DENIED], "denied");
+    assert_string_equal(chat_outcome_names[CHAT_OUTCOME_PARTIAL], "partial");
+    assert_string_equal(chat_end_names[CHAT_END_NONE], "none");
+    assert_string_equal(chat_end_names[CHAT_END_FINISHED], "finished");
+    assert_string_equal(chat_end_names[CHAT_END_FAILED], "failed");
+    assert_string_equal(chat_end_names[CHAT_END_ABORTED], "aborted");
+    assert_string_equal(chat_end_names[CHAT_END_INTERRUPTED], "interrupted");
 }
 
 

@@ -98,7 +98,7 @@ each_counter_is_under_its_name(void **state)
 
         for (k = 0; k < CHAT_METRICS_ENDS; k++) {
             assert_int_equal(
-                number(&doc, one, chat_end_name((chat_end_e) (k + 1))),
+                number(&doc, one, chat_end_names[(chat_end_e) (k + 1)]),
                 m->turns[i][k]);
         }
     }

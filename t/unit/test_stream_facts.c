@@ -92,7 +92,7 @@ is_asked_for(const char *dialect, const char *body, const char *fact)
     assert_int_equal(chat_batch_key(&next.conf.scope,
                                     &next.rq.steps[next.rq.nsteps - 1], &key),
                      CHAT_OK);
-    chat_digest_hex(&key.name, 4, hex);
+    chat_hex(key.name.bytes, 4, hex);
     chat_buf_printf(&line, "%s %s", hex, fact);
     chat_buf_add(&line, chat_str("", 1));
     found = strstr(s.facts, (char *) line.data) != NULL;
@@ -286,18 +286,18 @@ a_conversation_has_a_record_of_its_steps(void **state)
         memset(&step, 0, sizeof(step));
         step.chain = chat_cstr("resp_1");
         assert_int_equal(chat_batch_key(&s.conf.scope, &step, &key), CHAT_OK);
-        chat_digest_hex(&key.name, CHAT_DIGEST_SIZE, name);
+        chat_hex(key.name.bytes, CHAT_DIGEST_SIZE, name);
 
         memset(&step, 0, sizeof(step));
         step = s.rq.next;
         step.chain = chat_cstr("");
         step.first_id = chat_cstr("call_1");
         assert_int_equal(chat_batch_key(&s.conf.scope, &step, &key), CHAT_OK);
-        chat_digest_hex(&key.name, CHAT_DIGEST_SIZE, other);
+        chat_hex(key.name.bytes, CHAT_DIGEST_SIZE, other);
 
         assert_int_equal(chat_conversation_index_key(&s.conf.scope, &key),
                          CHAT_OK);
-        chat_digest_hex(&key.name, 4, hex);
+        chat_hex(key.name.bytes, 4, hex);
         (void) snprintf(entry, sizeof(entry),
                         "%s batch/1700000000000-%s=openai_responses %s\n", hex,
                         name, other);
@@ -423,7 +423,7 @@ s99_an_output_of_an_earlier_call(void **state)
     assert_int_equal(
         chat_fingerprint(chat_cstr("find"), chat_cstr("{}"), &fingerprint),
         CHAT_OK);
-    chat_digest_hex(&fingerprint, 16, answered);
+    chat_hex(fingerprint.bytes, 16, answered);
     assert_non_null(strstr(s.facts, answered));
 
     /* Too large to store: only the fact. */

@@ -95,7 +95,7 @@ calls_are_told(const char *name, const known_calls_t *known,
                                           chat_buf_str(&call->args),
                                           &fingerprint),
                          CHAT_OK);
-        chat_digest_hex(&fingerprint, 16, hex);
+        chat_hex(fingerprint.bytes, 16, hex);
         (void) snprintf(field, sizeof(field), "call/%s=", call->id);
         (void) snprintf(rest, sizeof(rest), " %c %s\n",
                         call->approval ? 'a' : 'c', hex);
@@ -135,7 +135,7 @@ passes(const char *name, chat_str_t text)
             || !chat_str_eq(chat_buf_str(&run.out), text))
         {
             fail_msg("%s, way %zu: end %s, %u replays", name, i,
-                     chat_end_name(run.info.end), run.count.replays);
+                     chat_end_names[run.info.end], run.count.replays);
         }
 
         calls_are_told(name, &known, &run);

@@ -106,8 +106,8 @@ add_key(ngx_chat_redis_cmd_t *cmd, const chat_key_t *key, const char *suffix)
 {
     char tag[NGX_CHAT_REDIS_HEX + 1], name[NGX_CHAT_REDIS_HEX + 1];
 
-    chat_digest_hex(&key->tag, NGX_CHAT_REDIS_HEX / 2, tag);
-    chat_digest_hex(&key->name, NGX_CHAT_REDIS_HEX / 2, name);
+    chat_hex(key->tag.bytes, NGX_CHAT_REDIS_HEX / 2, tag);
+    chat_hex(key->name.bytes, NGX_CHAT_REDIS_HEX / 2, name);
     ngx_chat_redis_cmd_key(cmd, "chat:{%s}:%s%s", tag, name, suffix);
 }
 
@@ -670,7 +670,7 @@ redis_key_unavailable(chat_store_t *store, const chat_key_t *key)
     char                    tag[NGX_CHAT_REDIS_HEX + 1];
     ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
 
-    chat_digest_hex(&key->tag, NGX_CHAT_REDIS_HEX / 2, tag);
+    chat_hex(key->tag.bytes, NGX_CHAT_REDIS_HEX / 2, tag);
     return ngx_chat_redis_cluster_client(&redis->cluster,
                                          chat_slot(chat_cstr(tag)))
                ->state

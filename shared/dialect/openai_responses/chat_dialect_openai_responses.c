@@ -720,7 +720,7 @@ write_response(const chat_request_t *rq, const char *status, chat_buf_t *out)
 
     chat_digest_of(&digest, chat_digest_str(&rq->signature), rq->conversation,
                    step->chain, step->first_id);
-    chat_digest_hex(&digest, CHAT_RESPONSES_ID, id);
+    chat_hex(digest.bytes, CHAT_RESPONSES_ID, id);
 
     chat_buf_format(
         out,
