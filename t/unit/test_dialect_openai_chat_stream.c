@@ -40,7 +40,12 @@ static const stream_case_t streams[] = {
       "T o0:a a0 a0 r0:a o1:b a1 r1:b S E:finished x " },
     /* s17: two in one chunk */
     { CHUNK(CHOICE(CALLS(WHOLE("0", "a") "," OPEN("1", "b")))) END("stop"),
-      "T o0:a a0 o1:b a1 r1:b r0:a S E:finished " },
+      "T o0:a a0 r0:a o1:b a1 r1:b S E:finished " },
+    { CHUNK(CHOICE(CALLS(OPEN("0", "a"))))
+          CHUNK(CHOICE(CALLS(PART("0", "{}"))))
+              CHUNK(CHOICE(CALLS(OPEN("0", "b") "," OPEN("1", "c"))))
+                  CHUNK(CHOICE(CALLS(PART("0", "{}")))) END("stop"),
+      "T o0:a a0 a0 r0:a o0:b a0 o1:c a1 a0 r1:c r0:b S E:finished " },
     /* interleaved: a call without all its arguments is not complete */
     { CHUNK(CHOICE(CALLS(OPEN("0", "a") "," OPEN("1", "b"))))
           CHUNK(CHOICE(CALLS(ARGS("0") "," ARGS("1")))) END("tool_calls"),
@@ -53,7 +58,7 @@ static const stream_case_t streams[] = {
     /* a call that was cut off */
     { CHUNK(CHOICE(CALLS(WHOLE("0", "a") "," OPEN("1", "b")))) END("length")
           DONE,
-      "T o0:a a0 o1:b a1 E:finished x " },
+      "T o0:a a0 r0:a o1:b a1 E:finished x " },
     { CHUNK(CHOICE(CALLS(OPEN("0", "a")))) END("content_filter"),
       "T o0:a a0 E:finished " },
     /* no index; an empty id is ignored */

@@ -6,11 +6,11 @@
  *
  * In a stream a call comes in pieces, told apart by choice and index, and its
  * end is not said: it is complete when the next call opens in its choice and
- * the arguments of the frames before are an object (calls may come in turns),
- * or with the choice's finish_reason. A call that was cut off by a limit is
- * never ready. The place of a call is (choice << 16) | index. The stream ends
- * when no choice is awaited any more. One chunk may carry a call to drop and
- * one to keep: each entry of tool_calls is marked, with its index.
+ * its arguments so far are an object (calls may come in turns), or with the
+ * choice's finish_reason. A call that was cut off by a limit is never ready.
+ * The place of a call is (choice << 16) | index. The stream ends when no
+ * choice is awaited any more. One chunk may carry a call to drop and one to
+ * keep: each entry of tool_calls is marked, with its index.
  *
  * Promises: an answer made here is one that the OpenAI libraries take; an
  * interruption never looks like an ending.
@@ -214,15 +214,25 @@ end_call(reader_t *r, chat_stream_call_t *call)
 }
 
 
-/* 1 if the arguments that came in earlier frames are an object. */
+/*
+ * 1 if the arguments so far are an object: those of the entry before, if that
+ * has opened the call, else those that came in earlier frames.
+ */
 static int
 is_whole(const reader_t *r, const chat_stream_call_t *call)
 {
-    chat_json_doc_t doc;
+    size_t               n = r->reader.events->count;
+    chat_str_t           text = chat_buf_str(&call->args);
+    chat_json_doc_t      doc;
+    const chat_events_t *events = r->reader.events;
 
-    return chat_json_parse(&doc, r->reader.events->arena,
-                           chat_buf_str(&call->args))
-               == CHAT_OK
+    if (n > 1 && events->items[n - 2].type == CHAT_EVENT_CALL_OPEN
+        && events->items[n - 2].call == call)
+    {
+        text = events->items[n - 1].text;
+    }
+
+    return chat_json_parse(&doc, events->arena, text) == CHAT_OK
            && doc.root->type == CHAT_JSON_OBJECT;
 }
 
