@@ -4,7 +4,7 @@
  * It takes the events of a stream in their order, each with its final verdict,
  * and makes facts of them: each step's members and its seal, and the results
  * that came with the stream. A call that was dropped leaves no trace. Memory
- * is bounded by the calls of one step and by what the owner has not taken.
+ * is bounded by what the owner has not taken: the calls are in chat_calls.
  */
 
 #ifndef CHAT_TRACKER_H
