@@ -1,8 +1,9 @@
 /*
  * chat_quarantine.c: frames that wait for a verdict, in their order.
  *
- * A frame counts for at least CHAT_QUARANTINE_LEAST bytes, and its bytes count
- * until all frames have left, so that the bound on bytes is one on memory too.
+ * A frame counts for at least CHAT_QUARANTINE_LEAST bytes. Once more have left
+ * than wait, those that wait are copied, so that the bound on bytes is one on
+ * memory too; all copies take linear time.
  */
 
 #include "stream/chat_quarantine.h"
@@ -26,6 +27,7 @@ copy_frame(chat_arena_t *arena, const chat_parsed_t *parsed)
     }
 
     *entry = *parsed;
+    entry->next = NULL;
     frame = &entry->frame;
     events = &entry->events;
 
@@ -55,10 +57,19 @@ copy_frame(chat_arena_t *arena, const chat_parsed_t *parsed)
 }
 
 
+/* What the frame counts for. */
+static size_t
+weight(const chat_parsed_t *parsed)
+{
+    size_t len = parsed->frame.raw.len;
+
+    return len > CHAT_QUARANTINE_LEAST ? len : CHAT_QUARANTINE_LEAST;
+}
+
+
 chat_rc_e
 chat_quarantine_add(chat_quarantine_t *quarantine, const chat_parsed_t *parsed)
 {
-    size_t         len = parsed->frame.raw.len;
     chat_parsed_t *entry;
 
     if (quarantine->arena == NULL) {
@@ -77,19 +88,44 @@ chat_quarantine_add(chat_quarantine_t *quarantine, const chat_parsed_t *parsed)
     }
 
     quarantine->last = entry;
-    quarantine->bytes +=
-        len > CHAT_QUARANTINE_LEAST ? len : CHAT_QUARANTINE_LEAST;
+    quarantine->bytes += weight(parsed);
     return CHAT_OK;
+}
+
+
+/* Frees what frames that have left took; without memory it stays. */
+static void
+compact(chat_quarantine_t *quarantine)
+{
+    chat_parsed_t    *each;
+    chat_quarantine_t copy = { 0 };
+
+    for (each = quarantine->first; each != NULL; each = each->next) {
+        if (chat_quarantine_add(&copy, each) != CHAT_OK) {
+            chat_arena_destroy(copy.arena);
+            return;
+        }
+    }
+
+    chat_arena_destroy(quarantine->arena);
+    *quarantine = copy;
 }
 
 
 void
 chat_quarantine_pop(chat_quarantine_t *quarantine)
 {
+    size_t len = weight(quarantine->first);
+
+    quarantine->bytes -= len;
+    quarantine->left += len;
     quarantine->first = quarantine->first->next;
 
     if (quarantine->first == NULL) {
         chat_arena_reset(quarantine->arena);
-        quarantine->bytes = 0;
+        quarantine->left = 0;
+
+    } else if (quarantine->left > quarantine->bytes) {
+        compact(quarantine);
     }
 }

@@ -2,8 +2,7 @@
  * chat_quarantine.h: frames that wait for a verdict, in their order.
  *
  * A frame in it is a copy of its bytes, its events and its marks. The first
- * frame waits for the arguments of a call, the others wait behind it. All
- * memory is freed when the last one leaves.
+ * frame waits for the arguments of a call, the others wait behind it.
  */
 
 #ifndef CHAT_QUARANTINE_H
@@ -28,8 +27,8 @@ typedef struct {
     chat_arena_t  *arena; /* of the frames; NULL: none has waited so far */
     chat_parsed_t *first;
     chat_parsed_t *last;
-    size_t         bytes; /* that came since it was empty; a tiny frame
-                                  counts for more */
+    size_t         bytes; /* of the frames; a tiny one counts for more */
+    size_t         left;  /* of those that left, but still take memory */
 } chat_quarantine_t;
 
 /* Appends a copy. CHAT_ERROR without memory. */

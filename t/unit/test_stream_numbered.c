@@ -162,6 +162,32 @@ calls_in_turns_without_an_index_pass(void **state)
 }
 
 
+/* A call is complete in the frame that opens the next one. */
+static void
+replays_in_a_row_are_bounded_one_by_one(void **state)
+{
+    stream_begin(
+        &s, "openai_chat",
+        "{\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":"
+        "\"hi\"},{\"role\":\"assistant\",\"tool_calls\":[" ENTRY(
+            "0", "call_1bCdEfGh3456ijkl",
+            Q1) "," ENTRY("1", "call_2bCdEfGh3456ijkl",
+                          Q1) "," ENTRY("2", "call_3bCdEfGh3456ijkl",
+                                        Q1) "]}]}");
+    s.conf.max_event = 750;
+    stream_expect(
+        &s,
+        CALLS(ENTRY("0", "call_1bCdEfGh3456ijkl", "")) CALLS(MORE("0", Q1))
+            CALLS(ENTRY("1", "call_2bCdEfGh3456ijkl", "")) CALLS(MORE("1", Q1))
+                CALLS(ENTRY("2", "call_3bCdEfGh3456ijkl", ""))
+                    CALLS(MORE("2", Q1)) CHUNK("{}", "\"tool_calls\"") DONE,
+        CHUNK("{}", "\"stop\"") DONE);
+    assert_int_equal(s.count.replays, 3);
+    assert_int_equal(s.info.overflows, 0);
+    stream_end(&s);
+}
+
+
 /* Some servers end a choice with each of its calls. */
 static void
 a_call_behind_an_end_is_complete_at_the_next(void **state)
@@ -313,6 +339,7 @@ main(void)
         cmocka_unit_test(s17_one_chunk_with_a_replay_and_a_call),
         cmocka_unit_test(s17_a_replay_and_a_call_under_one_index),
         cmocka_unit_test(calls_in_turns_without_an_index_pass),
+        cmocka_unit_test(replays_in_a_row_are_bounded_one_by_one),
         cmocka_unit_test(a_call_behind_an_end_is_complete_at_the_next),
         cmocka_unit_test(s18_all_calls_are_replays),
         cmocka_unit_test(s19_a_replayed_item),
