@@ -642,14 +642,10 @@ ngx_chat_writer_end(ngx_chat_ctx_t *ctx, ngx_uint_t is_complete)
 {
     ngx_chat_writer_t *writer = ctx->writer;
 
-    if (writer == NULL) {
-        return;
-    }
-
-    if (!is_complete) {
+    if (writer != NULL && !is_complete) {
         clear(writer);
 
-    } else if (!writer->over) {
+    } else if (writer != NULL && !writer->over) {
         writer->over = 1;
         (void) flush(writer);
     }

@@ -203,17 +203,14 @@ static int
 count_opening(chat_calls_t *calls, const chat_stream_call_t *call,
               chat_str_t id, chat_str_t name)
 {
-    if (call != NULL && !call->ready && chat_str_eq(call->id, id)
-        && chat_str_eq(call->name, name))
-    {
-        return 1;
-    }
+    int again = call != NULL && !call->ready && chat_str_eq(call->id, id)
+                && chat_str_eq(call->name, name);
 
-    if (calls->opened == CHAT_OPENED_MAX) {
+    if (!again && calls->opened == CHAT_OPENED_MAX) {
         return 0;
     }
 
-    calls->opened++;
+    calls->opened += !again;
     return 1;
 }
 

@@ -270,15 +270,11 @@ chat_recording_admits(chat_str_t lines, chat_str_t origin)
 void
 chat_recording_cors(chat_buf_t *out, chat_str_t lines, chat_str_t origin)
 {
+    int admitted = lines.len <= CHAT_RECORDING_CORS_MAX
+                   && chat_recording_admits(lines, origin);
     chat_str_t name, value;
 
-    if (lines.len > CHAT_RECORDING_CORS_MAX
-        || !chat_recording_admits(lines, origin))
-    {
-        return;
-    }
-
-    while (chat_recording_header_next(&lines, &name, &value)) {
+    while (admitted && chat_recording_header_next(&lines, &name, &value)) {
         if (chat_recording_is_cors(name)) {
             chat_recording_header(out, name, value);
         }

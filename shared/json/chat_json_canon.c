@@ -188,9 +188,8 @@ canon_inner_array(chat_json_doc_t *doc, const unsigned char *p,
                   chat_buf_t *out)
 {
     chat_json_doc_t inner;
-    chat_str_t      text;
-
-    text = chat_str(p, (size_t) (doc->text.data + doc->text.len - p));
+    chat_str_t      text =
+        chat_str(p, (size_t) (doc->text.data + doc->text.len - p));
 
     if (chat_json_parse_array(&inner, doc->arena, text) != CHAT_OK) {
         out->failed = 1;

@@ -146,11 +146,9 @@ chat_status_put(chat_buf_t *out, chat_str_t s, int cut)
     size_t i, from = out->len;
 
     for (i = 0; i < s.len; i++) {
-        if (is_valid || s.data[i] < 0x80) {
-            chat_buf_add(out, chat_str(s.data + i, 1));
-        } else {
-            chat_buf_puts(out, "\xef\xbf\xbd");
-        }
+        chat_buf_add(out, is_valid || s.data[i] < 0x80
+                              ? chat_str(s.data + i, 1)
+                              : chat_cstr("\xef\xbf\xbd"));
     }
 
     chat_buf_puts(out, cut ? "\xe2\x80\xa6" : "");

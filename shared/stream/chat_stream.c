@@ -168,19 +168,18 @@ pass_own(chat_stream_t *stream, chat_buf_t *bytes)
 static int
 resolve(chat_parsed_t *parsed)
 {
+    int           waits = 0;
     size_t        i;
     chat_event_t *event = parsed->events.items;
 
     for (i = 0; i < parsed->events.count; i++, event++) {
         if (event->verdict == CHAT_REPLAY_WAIT) {
             event->verdict = event->opening->verdict;
-            if (event->verdict == CHAT_REPLAY_WAIT) {
-                return 0;
-            }
         }
+        waits |= event->verdict == CHAT_REPLAY_WAIT;
     }
 
-    return 1;
+    return !waits;
 }
 
 

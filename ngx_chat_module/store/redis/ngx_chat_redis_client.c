@@ -71,12 +71,10 @@ ngx_chat_redis_cmd_create(const char *words,
 void
 ngx_chat_redis_cmd_add(ngx_chat_redis_cmd_t *cmd, chat_str_t arg)
 {
-    chat_str_t *copy = NULL;
-
-    if (!cmd->failed) {
-        copy = chat_arena_push(cmd->arena, &cmd->args, &cmd->argc,
-                               &cmd->args_size, sizeof(chat_str_t));
-    }
+    chat_str_t *copy =
+        cmd->failed ? NULL
+                    : chat_arena_push(cmd->arena, &cmd->args, &cmd->argc,
+                                      &cmd->args_size, sizeof(chat_str_t));
 
     if (copy == NULL || chat_arena_dup(cmd->arena, arg, copy) != CHAT_OK) {
         cmd->failed = 1;

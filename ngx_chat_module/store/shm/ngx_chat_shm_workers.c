@@ -52,15 +52,13 @@ ngx_chat_shm_workers_close(void *data)
     ngx_chat_shm_ctx_t    *ctx = data;
     ngx_chat_shm_events_t *events = ctx->events;
 
-    if (events == NULL || --events->used != 0) {
-        return;
-    }
+    if (events != NULL && --events->used == 0) {
+        for (i = 0; i < events->n; i++) {
+            (void) close(events->fds[i]);
+        }
 
-    for (i = 0; i < events->n; i++) {
-        (void) close(events->fds[i]);
+        ngx_free(events);
     }
-
-    ngx_free(events);
 }
 
 

@@ -92,18 +92,18 @@ message_calls(chat_transcript_t *t, const chat_json_t *message)
 static void
 message_results(chat_transcript_t *t, const chat_json_t *message)
 {
-    int                first = message == t->behind;
+    int                is_result, first = message == t->behind;
     const chat_json_t *block = chat_json_first(t->doc, message, "content");
 
     for (/* void */; block != NULL; block = block->next) {
-        if (!chat_json_has(t->doc, block, "type", "tool_result")) {
-            first = 0;
-            continue;
+        is_result = chat_json_has(t->doc, block, "type", "tool_result");
+        first = first && is_result;
+        if (is_result) {
+            /* results can only be added to those that open the message */
+            chat_transcript_result(
+                t, chat_json_text(t->doc, block, "tool_use_id"),
+                CHAT_KIND_CLIENT, block, first ? block : NULL);
         }
-
-        /* results can only be added to those that open the message */
-        chat_transcript_result(t, chat_json_text(t->doc, block, "tool_use_id"),
-                               CHAT_KIND_CLIENT, block, first ? block : NULL);
     }
 }
 

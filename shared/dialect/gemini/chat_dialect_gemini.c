@@ -283,7 +283,7 @@ content_results(chat_transcript_t *t, const chat_json_t *content)
  * come first. Only its id gives a result to a call that is cut off, and only
  * if no ready call has that id: the model has repeated the call then.
  */
-static chat_rc_e
+static void
 index_calls(chat_transcript_t *t, const chat_step_t *step)
 {
     int                own_id, ready;
@@ -297,7 +297,8 @@ index_calls(chat_transcript_t *t, const chat_step_t *step)
 
     next = chat_arena_alloc(t->arena, 2 * n * sizeof(*next));
     if (next == NULL) {
-        return CHAT_ERROR;
+        chat_transcript_fail(t, CHAT_ERROR);
+        return;
     }
 
     body->ids.next = next;
@@ -314,11 +315,9 @@ index_calls(chat_transcript_t *t, const chat_step_t *step)
                 && chat_table_chain(&body->names.keys, body->names.next,
                                     call->name, i)))
         {
-            return CHAT_ERROR;
+            chat_transcript_fail(t, CHAT_ERROR);
         }
     }
-
-    return CHAT_OK;
 }
 
 
@@ -370,12 +369,9 @@ match_results(chat_transcript_t *t)
     const chat_step_t *step = &t->rq->steps[t->rq->nsteps - 1];
     const body_t      *body = t->data;
 
-    if (index_calls(t, step) != CHAT_OK) {
-        chat_transcript_fail(t, CHAT_ERROR);
-        return;
-    }
+    index_calls(t, step);
 
-    for (i = 0; i < 2 * body->nresults; i++) {
+    for (i = 0; i < 2 * body->nresults && t->rc == CHAT_OK; i++) {
         give_result(t, step, &body->results[i % body->nresults],
                     i < body->nresults);
     }

@@ -235,8 +235,7 @@ chat_gemini_args_add(chat_gemini_args_t *args, chat_json_doc_t *doc,
 {
     const chat_json_t *string = NULL;
     const chat_json_t *list = chat_json_get(doc, function, "partialArgs");
-    const chat_json_t *first = chat_json_first(doc, function, "partialArgs");
-    const chat_json_t *piece = first;
+    const chat_json_t *first = list ? list->child : NULL, *piece = first;
 
     args->lost |= list != NULL && list->opaque;
 
