@@ -557,8 +557,7 @@ ngx_chat_follow_look(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_follow_t       *follow = ctx->follow;
     const ngx_chat_reader_t *reader = follow->follower.reader;
-
-    const char *lost = "incomplete_record";
+    const char              *lost = "incomplete_record";
 
     if (ngx_chat_reader_is_open(reader) && reader->chunks.first == NULL
         && !reader->is_live)

@@ -24,11 +24,8 @@ const chat_dialect_t *const chat_dialects[] = {
 };
 
 
-size_t
-chat_dialect_count(void)
-{
-    return sizeof(chat_dialects) / sizeof(chat_dialects[0]) - 1;
-}
+const size_t chat_dialect_count =
+    sizeof(chat_dialects) / sizeof(chat_dialects[0]) - 1;
 
 
 /* 1 if a client asked for the end of the stream: it is not to be retried. */

@@ -203,7 +203,7 @@ extern const chat_dialect_t chat_dialect_ag_ui;
 
 /* All dialects, in the order in which auto tries them; NULL-terminated. */
 extern const chat_dialect_t *const chat_dialects[];
-size_t                             chat_dialect_count(void);
+extern const size_t                chat_dialect_count;
 
 /* The dialect of this name, or NULL. */
 const chat_dialect_t *chat_dialect_find(chat_str_t name);

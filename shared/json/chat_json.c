@@ -477,17 +477,6 @@ chat_json_unescape(chat_str_t s, unsigned char *out)
 }
 
 
-/* The decoded text in the arena; data is NULL without memory. */
-static chat_str_t
-chat_json_decoded(chat_json_doc_t *doc, chat_str_t s)
-{
-    unsigned char *p = chat_arena_alloc(doc->arena, s.len + CHAT_JSON_ROOM);
-
-    return p ? chat_str(p, (size_t) (chat_json_unescape(s, p) - p))
-             : chat_str(NULL, 0);
-}
-
-
 /* A caller looks at the value: see stream/chat_form.h. */
 static void
 chat_json_note(const chat_json_t *node)
@@ -499,7 +488,8 @@ chat_json_note(const chat_json_t *node)
 chat_str_t
 chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
 {
-    chat_str_t s;
+    chat_str_t     s;
+    unsigned char *p;
 
     if (node == NULL || node->type != CHAT_JSON_STRING) {
         return chat_str(NULL, 0);
@@ -507,8 +497,14 @@ chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
 
     chat_json_note(node);
     s = chat_json_inner(doc, node->start, node->end);
+    if ((node->has & CHAT_JSON_ESCAPED) == 0) {
+        return s;
+    }
 
-    return node->has & CHAT_JSON_ESCAPED ? chat_json_decoded(doc, s) : s;
+    p = chat_arena_alloc(doc->arena, s.len + CHAT_JSON_ROOM);
+
+    return p ? chat_str(p, (size_t) (chat_json_unescape(s, p) - p))
+             : chat_str(NULL, 0);
 }
 
 

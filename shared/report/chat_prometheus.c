@@ -67,7 +67,7 @@ static void
 put_counters(chat_buf_t *out, const chat_metrics_t *m)
 {
     char   name[40];
-    size_t i, dialects = chat_dialect_count();
+    size_t i, dialects = chat_dialect_count;
 
     put_family(out, "requests_total", "counter", "Ended requests by verdict.");
 

@@ -60,7 +60,7 @@ static const char *const member_states[] = { "missing", "result", "approval" };
 size_t
 chat_metrics_dialect(const chat_dialect_t *dialect)
 {
-    size_t i, n = chat_dialect_count();
+    size_t i, n = chat_dialect_count;
 
     for (i = 0; i < n && chat_dialects[i] != dialect; i++) { /* void */
     }
@@ -72,8 +72,8 @@ chat_metrics_dialect(const chat_dialect_t *dialect)
 const char *
 chat_metrics_dialect_name(size_t dialect)
 {
-    return dialect < chat_dialect_count() ? chat_dialects[dialect]->name
-                                          : "none";
+    return dialect < chat_dialect_count ? chat_dialects[dialect]->name
+                                        : "none";
 }
 
 
@@ -265,7 +265,7 @@ put_reasons(chat_buf_t *out, const uint64_t *numbers)
 static void
 put_counters(chat_buf_t *out, const chat_metrics_t *m)
 {
-    size_t   i, dialects = chat_dialect_count();
+    size_t   i, dialects = chat_dialect_count;
     uint64_t released = 0, bypassed = 0;
 
     for (i = 0; i <= dialects; i++) {

@@ -448,18 +448,15 @@ on_ready(chat_tracker_t *track, const chat_event_t *event)
 static void
 on_ask(chat_tracker_t *track, const chat_event_t *event)
 {
-    int             is_new;
     chat_opening_t *call = find_call(track, event->id);
+    int             is_new = call != NULL && call->kind == CHAT_KIND_PROVIDER;
 
-    if (call == NULL) {
-        return;
-    }
+    if (call != NULL) {
+        call->kind = CHAT_KIND_APPROVAL;
 
-    is_new = call->kind == CHAT_KIND_PROVIDER;
-    call->kind = CHAT_KIND_APPROVAL;
-
-    if (count_member(track, is_new)) {
-        put_call(track, call);
+        if (count_member(track, is_new)) {
+            put_call(track, call);
+        }
     }
 }
 

@@ -407,7 +407,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     NEED(text != NULL);
     memcpy(text, data + 1, size - 1);
 
-    which = (unsigned char) (data[0] - '0') % chat_dialect_count();
+    which = (unsigned char) (data[0] - '0') % chat_dialect_count;
     dialect = chat_dialects[which];
 
     if (fuzz_read(&body, dialect, chat_str(text, size - 1))) {

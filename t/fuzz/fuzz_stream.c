@@ -498,7 +498,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     chat_call_t        calls[2];
     chat_stream_conf_t conf;
 
-    NEED(SPEECHES == chat_dialect_count());
+    NEED(SPEECHES == chat_dialect_count);
 
     if (size < 3) {
         return 0;

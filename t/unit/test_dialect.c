@@ -32,7 +32,7 @@ dialects_are_found_by_name(void **state)
                          chat_dialects[i]);
     }
 
-    assert_int_equal(i, chat_dialect_count());
+    assert_int_equal(i, chat_dialect_count);
     assert_ptr_equal(chat_dialects[0], &chat_dialect_ai_sdk);
     assert_null(chat_dialect_find(chat_cstr("openai")));
     assert_null(chat_dialect_find(chat_cstr("")));

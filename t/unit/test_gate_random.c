@@ -90,7 +90,7 @@ run_open(run_t *run)
     char                  token[3] = { 0 };
     player_t             *p;
     chat_facts_t          facts;
-    const chat_dialect_t *dialect = chat_dialects[dice(chat_dialect_count())];
+    const chat_dialect_t *dialect = chat_dialects[dice(chat_dialect_count)];
 
     memset(run, 0, sizeof(*run));
     run->requests = 2 + dice(REQUESTS - 1);

@@ -39,7 +39,7 @@ sample(void)
         numbers[i] = i + 1;
     }
 
-    assert_true(chat_dialect_count() < CHAT_METRICS_DIALECTS);
+    assert_true(chat_dialect_count < CHAT_METRICS_DIALECTS);
     return status;
 }
 
@@ -84,7 +84,7 @@ each_counter_is_under_its_name(void **state)
     turns = chat_json_get(&doc, counters, "turns");
     breaks = chat_json_get(&doc, counters, "interruptions");
 
-    for (i = 0; i <= chat_dialect_count(); i++) {
+    for (i = 0; i <= chat_dialect_count; i++) {
         one = chat_json_get(&doc, requests, chat_metrics_dialect_name(i));
 
         for (k = 0; k < CHAT_VERDICTS; k++) {
@@ -93,7 +93,7 @@ each_counter_is_under_its_name(void **state)
         }
     }
 
-    for (i = 0; i < chat_dialect_count(); i++) {
+    for (i = 0; i < chat_dialect_count; i++) {
         one = chat_json_get(&doc, turns, chat_metrics_dialect_name(i));
 
         for (k = 0; k < CHAT_METRICS_ENDS; k++) {
@@ -323,7 +323,7 @@ each_name_is_known_by_its_place(void **state)
 
     (void) state;
 
-    for (i = 0; i < chat_dialect_count(); i++) {
+    for (i = 0; i < chat_dialect_count; i++) {
         assert_int_equal(chat_metrics_dialect(chat_dialects[i]), i);
         assert_string_equal(chat_metrics_dialect_name(i),
                             chat_dialects[i]->name);

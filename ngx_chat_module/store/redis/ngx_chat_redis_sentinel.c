@@ -60,7 +60,7 @@ next_sentinel(ngx_chat_redis_conn_t *conn, const char *why)
 
     if (sentinel->seeking) {
         sentinel->seeking = 0;
-        sentinel->unknown(sentinel, (const char *) text);
+        sentinel->found(sentinel, NULL, 0, (const char *) text);
 
     } else if (!sentinel->logged) {
         sentinel->logged = 1;
@@ -131,7 +131,8 @@ on_address(ngx_chat_redis_sentinel_t *sentinel, const redisReply *reply)
 
     if (sentinel->seeking || is_new) {
         sentinel->seeking = 0;
-        sentinel->found(sentinel, sentinel->master, is_new && was != NULL);
+        sentinel->found(sentinel, sentinel->master, is_new && was != NULL,
+                        NULL);
     }
 }
 

@@ -22,7 +22,7 @@ struct ngx_chat_redis_sentinel_s {
     ngx_uint_t            at;       /* conf.hosts[at] is queried */
     ngx_uint_t            querying; /* until one sends the address */
     ngx_uint_t            failed;   /* Sentinels in a row */
-    ngx_uint_t            seeking;  /* found() or unknown() is due */
+    ngx_uint_t            seeking;  /* found() is due */
     ngx_uint_t            logged;   /* that all have failed */
 
     /* The master's address, and the one before. */
@@ -31,12 +31,12 @@ struct ngx_chat_redis_sentinel_s {
 
     /*
      * The owner's. found: the master's address, after a seek or because it has
-     * changed. unknown: after a seek, why no Sentinel knows it.
+     * changed; NULL: after a seek, why no Sentinel knows it.
      */
     void *data;
     void (*found)(ngx_chat_redis_sentinel_t   *sentinel,
-                  const ngx_chat_redis_host_t *master, ngx_uint_t changed);
-    void (*unknown)(ngx_chat_redis_sentinel_t *sentinel, const char *why);
+                  const ngx_chat_redis_host_t *master, ngx_uint_t changed,
+                  const char *why);
 };
 
 /* The owner has zeroed it and set its part. Nothing is sent as yet. */

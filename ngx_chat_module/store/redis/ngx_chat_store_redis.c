@@ -280,9 +280,16 @@ locate_master(ngx_chat_redis_client_t *client)
 
 static void
 on_master_found(ngx_chat_redis_sentinel_t   *sentinel,
-                const ngx_chat_redis_host_t *master, ngx_uint_t changed)
+                const ngx_chat_redis_host_t *master, ngx_uint_t changed,
+                const char *why)
 {
-    ngx_chat_store_redis_t *redis = sentinel->data;
+    ngx_chat_store_redis_t  *redis = sentinel->data;
+    ngx_chat_redis_client_t *client = &redis->cluster.nodes[0]->client;
+
+    if (master == NULL) {
+        ngx_chat_redis_client_disconnect(client, why);
+        return;
+    }
 
     if (changed) {
         redis->stale = 1;
@@ -291,20 +298,11 @@ on_master_found(ngx_chat_redis_sentinel_t   *sentinel,
                       &redis->cluster.conf->name, &master->name);
     }
 
-    ngx_chat_redis_client_move(&redis->cluster.nodes[0]->client, master);
+    ngx_chat_redis_client_move(client, master);
 
     if (changed || redis->notify.conn.host == NULL) {
         resubscribe(redis);
     }
-}
-
-
-static void
-on_master_unknown(ngx_chat_redis_sentinel_t *sentinel, const char *why)
-{
-    ngx_chat_store_redis_t *redis = sentinel->data;
-
-    ngx_chat_redis_client_disconnect(&redis->cluster.nodes[0]->client, why);
 }
 
 
@@ -358,7 +356,6 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
         redis->cluster.locate = locate_master;
         redis->sentinel.data = redis;
         redis->sentinel.found = on_master_found;
-        redis->sentinel.unknown = on_master_unknown;
         ngx_chat_redis_sentinel_open(&redis->sentinel, conf);
     }
 

@@ -34,10 +34,8 @@ chat_gemini_args_t *
 chat_gemini_args_begin(chat_gemini_args_t *args, chat_arena_t *arena,
                        chat_buf_t *out)
 {
-    if (args == NULL) {
-        args = chat_arena_alloc(arena, sizeof(*args));
-        out->failed |= args == NULL;
-    }
+    args = args != NULL ? args : chat_arena_alloc(arena, sizeof(*args));
+    out->failed |= args == NULL;
 
     if (args != NULL) {
         memset(args, 0, sizeof(*args));
