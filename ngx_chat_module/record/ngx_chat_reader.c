@@ -209,7 +209,10 @@ on_facts(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
         return;
     }
 
-    reader->errors = 0;
+    if (reader->state == NGX_CHAT_READER_ASKING) {
+        reader->errors = 0; /* later only an entry shows that it can read */
+    }
+
     check_worker(reader);
     chat_recording_read(facts, n, &recording);
 

@@ -61,7 +61,7 @@ index_of(size_t size)
 static chat_block_t *
 chat_block_create(chat_block_t *next, size_t size)
 {
-    size_t        i;
+    size_t        i = 0;
     chat_block_t *block = NULL;
 
     if (size > SIZE_MAX - sizeof(chat_block_t)) {

@@ -109,6 +109,7 @@ chat_dialect_interrupted(const chat_dialect_t      *dialect,
     char           text[CHAT_INTERRUPTION_TEXT];
     chat_refusal_t refusal = { .status = is_stop(in) ? 500 : 503,
                                .code = "stream_interrupted",
+                               .no_ids = 1,
                                .message = text,
                                .number = reader ? reader->number : 0 };
 
@@ -320,11 +321,14 @@ chat_refusal_text(const chat_refusal_t *refusal, chat_buf_t *out)
 
 
 void
-chat_refusal_ids(const chat_refusal_t *refusal, chat_buf_t *out)
+chat_refusal_ids(const chat_refusal_t *refusal, const char *key,
+                 chat_buf_t *out)
 {
-    chat_buf_puts(out, "[");
-    chat_refusal_join(refusal, "%j", ",", out);
-    chat_buf_puts(out, "]");
+    if (!refusal->no_ids) {
+        chat_buf_format(out, ",\"%s\":[", key);
+        chat_refusal_join(refusal, "%j", ",", out);
+        chat_buf_puts(out, "]");
+    }
 }
 
 
@@ -339,10 +343,8 @@ chat_dialect_refuse(const chat_dialect_t *dialect,
     }
 
     /* clients of apps expect no provider's words */
-    chat_buf_format(out,
-                    "{\"error\":{\"code\":%j,\"message\":%j,"
-                    "\"toolCallIds\":",
+    chat_buf_format(out, "{\"error\":{\"code\":%j,\"message\":%j",
                     chat_cstr(refusal->code), chat_cstr(refusal->message));
-    chat_refusal_ids(refusal, out);
+    chat_refusal_ids(refusal, "toolCallIds", out);
     chat_buf_puts(out, "}}");
 }

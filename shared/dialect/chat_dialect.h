@@ -43,6 +43,7 @@ typedef struct {
     const char       *message; /* text for people */
     const chat_str_t *ids;     /* ids of the calls that it is about */
     size_t            nids;
+    int               no_ids; /* it is about no calls */
     uint32_t          number; /* of the last event that the client has */
 } chat_refusal_t;
 
@@ -50,8 +51,9 @@ typedef struct {
 void chat_refusal_join(const chat_refusal_t *refusal, const char *format,
                        const char *comma, chat_buf_t *out);
 
-/* The ids as a JSON array. */
-void chat_refusal_ids(const chat_refusal_t *refusal, chat_buf_t *out);
+/* A further member of an object: the ids as an array; not with no_ids. */
+void chat_refusal_ids(const chat_refusal_t *refusal, const char *key,
+                      chat_buf_t *out);
 
 /* The message with the ids behind it, not quoted. */
 void chat_refusal_text(const chat_refusal_t *refusal, chat_buf_t *out);

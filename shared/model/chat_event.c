@@ -99,12 +99,10 @@ const char *const chat_end_names[] = { "none", "finished", "failed", "aborted",
 chat_end_e
 chat_end_find(chat_str_t name)
 {
-    int end;
+    int end = CHAT_END_INTERRUPTED;
 
-    for (end = CHAT_END_INTERRUPTED; end > CHAT_END_NONE; end--) {
-        if (chat_str_is(name, chat_end_names[end])) {
-            break;
-        }
+    while (end > CHAT_END_NONE && !chat_str_is(name, chat_end_names[end])) {
+        end--;
     }
 
     return (chat_end_e) end;

@@ -330,7 +330,7 @@ errors_are_events_that_end_a_run(void **state)
     body_t              body;
     chat_str_t          ids[] = { CHAT_STR("a"), CHAT_STR("b\"") };
     chat_buf_t          out = { 0 };
-    chat_refusal_t      refusal = { 409, "conflict", "No.", ids, 2, 0 };
+    chat_refusal_t      refusal = { 409, "conflict", "No.", ids, 2, 0, 0 };
     chat_interruption_t in = { "eof", 1 };
 
     /* a normal end of the run would end the client's open interrupts */

@@ -380,7 +380,7 @@ refusals(void **state)
 {
     chat_str_t     ids[] = { CHAT_STR("a"), CHAT_STR("b\"") };
     chat_refusal_t refusal = {
-        409, "batch_incomplete", "Some \"lack\".", ids, 2, 0
+        409, "batch_incomplete", "Some \"lack\".", ids, 2, 0, 0
     };
 
     chat_dialect_refuse(&chat_dialect_ai_sdk, &refusal, 0, &out);

@@ -204,7 +204,7 @@ refusals_are_well_formed(void **state)
 {
     chat_buf_t     out = { 0 };
     chat_str_t     ids[] = { CHAT_STR("a\"b"), CHAT_STR("c") };
-    chat_refusal_t refusal = { 409, "batch_incomplete", "wait", ids, 2, 0 };
+    chat_refusal_t refusal = { 409, "batch_incomplete", "wait", ids, 2, 0, 0 };
 
     assert_null(DIALECT->empty);
     assert_int_equal(out.len, 0);

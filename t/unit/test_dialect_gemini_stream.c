@@ -294,7 +294,7 @@ empty_turns_and_refusals_are_well_formed(void **state)
     size_t         i;
     chat_buf_t     out = { 0 };
     chat_str_t     ids[] = { CHAT_STR("a\"b"), CHAT_STR("c") };
-    chat_refusal_t refusal = { 409, "batch_incomplete", "wait", ids, 2, 0 };
+    chat_refusal_t refusal = { 409, "batch_incomplete", "wait", ids, 2, 0, 0 };
     chat_request_t rq = { 0 };
 
     static const struct {

@@ -270,11 +270,11 @@ s71_interrupted_is_an_error_and_no_end(void **state)
 static void
 empty_turns_and_refusals_are_well_formed(void **state)
 {
-    chat_buf_t      out = { 0 };
-    chat_str_t      ids[] = { CHAT_STR("a\"b"), CHAT_STR("c") };
-    chat_arena_t   *arena = chat_arena_create(0);
-    chat_refusal_t  refusal = { 409, "batch_incomplete", "wait", ids, 2, 0 };
-    chat_request_t  rq = { 0 };
+    chat_buf_t     out = { 0 };
+    chat_str_t     ids[] = { CHAT_STR("a\"b"), CHAT_STR("c") };
+    chat_arena_t  *arena = chat_arena_create(0);
+    chat_refusal_t refusal = { 409, "batch_incomplete", "wait", ids, 2, 0, 0 };
+    chat_request_t rq = { 0 };
     chat_json_doc_t doc;
 
     rq.stream = 1;

@@ -316,14 +316,12 @@ interrupted(watch_t *run, const char *want)
     "\"Upstream connection error: the stream was terminated before its end " \
     "(eof)\""
 
-#define BROKEN(number)                                             \
-    "event: error\ndata: "                                         \
-    "{\"type\":\"error\",\"code\":\"stream_interrupted\","         \
-    "\"message\":" WORDS ",\"param\":null,\"call_ids\":[],"        \
-    "\"sequence_number\":" number                                  \
-    ",\"error\":{\"type\":\"server_error\",\"code\":"              \
-    "\"stream_interrupted\",\"message\":" WORDS ",\"param\":null," \
-    "\"call_ids\":[]}}\n\n"
+#define BROKEN(number)                                                 \
+    "event: error\ndata: "                                             \
+    "{\"type\":\"error\",\"code\":\"stream_interrupted\","             \
+    "\"message\":" WORDS ",\"param\":null,\"sequence_number\":" number \
+    ",\"error\":{\"type\":\"server_error\",\"code\":"                  \
+    "\"stream_interrupted\",\"message\":" WORDS ",\"param\":null}}\n\n"
 
 #define TEXT(more) \
     "data: {\"type\":\"response.output_text.delta\"" more "}\n\n"
@@ -399,7 +397,9 @@ refusals(void **state)
 {
     chat_buf_t     out = { 0 };
     chat_str_t     ids[] = { CHAT_STR("call_\"1"), CHAT_STR("call_2") };
-    chat_refusal_t refusal = { 409, "batch_incomplete", "Wait.", ids, 2, 0 };
+    chat_refusal_t refusal = {
+        409, "batch_incomplete", "Wait.", ids, 2, 0, 0
+    };
 
     dialect->refuse(&refusal, 0, &out);
     chat_buf_add(&out, chat_str("", 1));

@@ -397,8 +397,7 @@ a_stream_of_another_dialect_or_with_other_lines_is_left_alone(void **state)
                   "event: error\ndata: {\"type\":\"error\",\"error\":{"
                   "\"type\":\"overloaded_error\",\"message\":\"Upstream "
                   "connection error: the stream was terminated before its "
-                  "end (eof)\",\"code\":\"stream_interrupted\","
-                  "\"tool_use_ids\":[]}}\n\n");
+                  "end (eof)\",\"code\":\"stream_interrupted\"}}\n\n");
     assert_false(s.info.foreign);
     stream_end(&s);
 }

@@ -420,13 +420,13 @@ refuse(const chat_refusal_t *refusal, int in_band, chat_buf_t *out)
 {
     chat_buf_format(out,
                     "%s{\"type\":\"error\",\"error\":{\"type\":\"%s\","
-                    "\"message\":%j,\"code\":%j,\"tool_use_ids\":",
+                    "\"message\":%j,\"code\":%j",
                     in_band ? "event: error\ndata: " : "",
                     refusal->status < 500    ? "invalid_request_error"
                     : refusal->status == 503 ? "overloaded_error"
                                              : "api_error",
                     chat_cstr(refusal->message), chat_cstr(refusal->code));
-    chat_refusal_ids(refusal, out);
+    chat_refusal_ids(refusal, "tool_use_ids", out);
     chat_buf_puts(out, in_band ? "}}\n\n" : "}}");
 }
 

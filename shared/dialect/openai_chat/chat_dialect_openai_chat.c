@@ -594,12 +594,12 @@ refuse(const chat_refusal_t *refusal, int in_band, chat_buf_t *out)
 
     chat_buf_format(out,
                     "%s{\"error\":{\"message\":%j,\"type\":\"%s\","
-                    "\"param\":%s,\"code\":%j,\"tool_call_ids\":",
+                    "\"param\":%s,\"code\":%j",
                     in_band ? "data: " : "", chat_cstr(refusal->message),
                     blamed ? "invalid_request_error" : "server_error",
                     blamed ? "\"messages\"" : "null",
                     chat_cstr(refusal->code));
-    chat_refusal_ids(refusal, out);
+    chat_refusal_ids(refusal, "tool_call_ids", out);
     chat_buf_puts(out, in_band ? "}}\n\n" : "}}");
 }
 

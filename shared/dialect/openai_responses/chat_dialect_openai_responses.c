@@ -772,11 +772,10 @@ empty(const chat_request_t *rq, const chat_result_t *results, size_t n,
 static void
 write_error(const chat_refusal_t *refusal, chat_buf_t *out)
 {
-    chat_buf_format(out,
-                    "\"code\":%j,\"message\":%j,\"param\":%s,\"call_ids\":",
+    chat_buf_format(out, "\"code\":%j,\"message\":%j,\"param\":%s",
                     chat_cstr(refusal->code), chat_cstr(refusal->message),
                     refusal->status < 500 ? "\"input\"" : "null");
-    chat_refusal_ids(refusal, out);
+    chat_refusal_ids(refusal, "call_ids", out);
 }
 
 
