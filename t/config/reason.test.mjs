@@ -673,14 +673,25 @@ const full = {
     await until(() => greedy.filter(({ ended }) => ended).length > 1);
   },
   'refused store_full': async (c) => {
-    const batch = c.batch('chat');
-    assert.equal(await batch.continue({ [batch.ids[0]]: big(12000) },
-      { headers: { authorization: 'greedy' } }).status, 503);
+    /* a few more may find room in what the last row has freed */
+    for (let i = 0; i < 300; i++) {
+      const { now } = (await statusOf(c.n)).holds;
+      const batch = c.batch('chat');
+      const answer = batch.continue({ [batch.ids[0]]: big(12000) },
+        { headers: { authorization: 'greedy' } });
+      await until(async () => answer.ended
+        || (await statusOf(c.n)).holds.now > now);
+      if (answer.ended) {
+        assert.equal(await answer.status, 503);
+        return;
+      }
+    }
+    assert.fail('the store is never full');
   },
   'bypass store_full': async (c) => {
     /* running attempts leave no idle data that could make room */
     const running = [];
-    while (running.length < 300
+    while (running.length < 1000
       && !c.n.errorLog().includes('chat: bypass: store_full')) {
       const batch = c.batch('chat');
       running.push({ batch, go: c.slow(batch),
