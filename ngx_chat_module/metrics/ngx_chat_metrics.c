@@ -652,8 +652,8 @@ compare_events(const void *a, const void *b)
 }
 
 
-/* The oldest batch first; of a batch, whose age is a fact, the newest entry
- * last. */
+/* The oldest batch first; the entries of one batch have one age, and the
+ * newest of them comes last. */
 static int
 compare_batches(const void *a, const void *b)
 {

@@ -191,7 +191,7 @@ chat_status_store(const chat_metrics_t *metrics)
 }
 
 
-/* Ends an array or object, whose members end with commas. */
+/* Ends an array or object; each member has put a comma behind itself. */
 static void
 put_end(chat_buf_t *out, const char *end)
 {

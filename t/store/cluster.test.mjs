@@ -328,7 +328,7 @@ live('a shard reconnects: the worker waits for its reply',
     assert.fail(`never held: ${words}`);
   });
 
-/* A batch whose complete continuation is upstream, without an answer yet. */
+/* A batch: its complete continuation is upstream, and has no answer yet. */
 async function running(scene, c, results = (batch) => batch.results(),
   fits = () => true) {
   const { answer } = scene.p;

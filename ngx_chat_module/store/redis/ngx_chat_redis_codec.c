@@ -350,7 +350,7 @@ is_full(const redisReply *reply)
 }
 
 
-/* Fails cmd, whose reply is NULL (no server), an error, or of another type. */
+/* Fails cmd: its reply is NULL (no server), an error, or of another type. */
 static void
 fail(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {

@@ -198,7 +198,7 @@ put_input(const history_t *h, unsigned chunk)
 }
 
 
-/* Leaves out a call for whose state there is no chunk. */
+/* Leaves out a call if no chunk can give its state. */
 static void
 put_call(const history_t *h)
 {
