@@ -3,8 +3,9 @@
  *
  * A slot lists the keys that have changed for its worker; if more change than
  * fit, all count as changed. The eventfd says that the list is not empty. It
- * is written at the end of a turn of the event loop: a worker that is woken
- * earlier competes for the mutex, and for the claim, with the one that wakes.
+ * is written in the next turn of the event loop, when the request that changed
+ * the key has gone upstream: a worker that is woken earlier competes with it
+ * for the mutex, for the claim and for the CPU.
  * A worker's name is slot.generation.pid.
  */
 
@@ -141,7 +142,7 @@ wake(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_slot_t *slot)
 
     } else {
         ctx->woken[slot - ctx->sh->slots] = 1;
-        ngx_post_event(&ctx->waking, &ngx_posted_events);
+        ngx_post_event(&ctx->waking, &ngx_posted_next_events);
     }
 }
 
