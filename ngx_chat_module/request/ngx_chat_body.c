@@ -111,7 +111,7 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
     size_t              i;
     chat_rc_e           rc;
     ngx_http_request_t *r = ctx->request;
-    chat_str_t          method, uri = uri_of(r);
+    chat_str_t          uri = uri_of(r);
     chat_class_e        before = ctx->body.rq.class;
     chat_reason_e       limit;
 
@@ -130,9 +130,8 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
                              : CHAT_REASON_REFUSED_CALLS_LIMIT;
 
     if (rc == CHAT_OK) {
-        method = ngx_chat_str(&r->method_name);
         ctx->dialect =
-            chat_dialect_request(ctx->expected, method, uri, &ctx->body.doc,
+            chat_dialect_request(ctx->expected, uri, &ctx->body.doc,
                                  ctx->body.arena, &ctx->body.rq, &rc);
     }
 

@@ -247,8 +247,8 @@ question(ngx_chat_ctx_t *ctx)
         return CHAT_DECLINED;
     }
 
-    rc = chat_transcript_digest(ctx->dialect->form, &ctx->body.doc,
-                                &q->key.name, &ctx->body.rq);
+    rc = chat_dialect_sign(ctx->dialect, &ctx->body.doc, &q->key.name,
+                           &ctx->body.rq);
     if (rc == CHAT_OK) {
         rc = chat_gate_question(ctx->dialect, &ctx->body.rq,
                                 (size_t) ctx->conf->max_calls, ctx->kept, q);
@@ -622,8 +622,9 @@ decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 void
 ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t unrecorded)
 {
-    chat_facts_t twin;
-    chat_terms_t terms;
+    chat_facts_t  twin;
+    chat_terms_t  terms;
+    chat_digest_t content;
     chat_class_e class = ctx->body.rq.class;
     ngx_chat_barrier_t *b = &ctx->barrier;
     ngx_uint_t          observe =
@@ -658,8 +659,9 @@ ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t unrecorded)
 
     if (b->decision.twin) {
         /* requests with the same content must tell their tries apart */
+        chat_gate_content(&b->q, &content);
         chat_facts_init(&twin, b->look);
-        chat_facts_twin(&twin, b->q.worker, b->q.request, b->q.content,
+        chat_facts_twin(&twin, b->q.worker, b->q.request, content.bytes,
                         b->q.retry);
         ngx_chat_put(ctx, &b->q.key, &twin);
     }

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#define CHAT_SIGNATURE 32 /* members that a signature may have */
+#define CHAT_SIGNATURE 32 /* members that a signature may have: bits */
 
 /* Those of apps are first: these give routes any name, even a provider's. */
 const chat_dialect_t *const chat_dialects[] = {
@@ -181,46 +181,70 @@ chat_uri_path(chat_str_t uri)
 
 
 /*
- * Method, path, whether it is a stream, and key and value of each member that
- * chooses the answer. The query has credentials, and so is not in it. A fresh
- * turn shares no other request's answer: its members are only looked up, which
- * notes duplicates.
+ * What chooses the answer beside the messages: path, whether it is a stream,
+ * key and value of each listed member. The query has credentials, and so is
+ * not in it.
  */
-static chat_rc_e
-sign(const chat_dialect_t *dialect, chat_str_t method, chat_str_t path,
-     chat_json_doc_t *doc, chat_request_t *rq)
+static void
+say_members(const chat_dialect_t *dialect, const chat_request_t *rq,
+            chat_transcript_digest_t *to)
 {
-    int                fresh = rq->class == CHAT_CLASS_FRESH;
-    size_t             n = 0;
-    chat_str_t         parts[3 + 2 * CHAT_SIGNATURE];
-    chat_json_t       *node;
-    chat_digest_t      digests[CHAT_SIGNATURE];
-    const char *const *keys = dialect->signature;
+    size_t      i;
+    const char *key;
 
-    parts[0] = method;
-    parts[1] = path;
-    parts[2] = chat_cstr(rq->stream ? "stream" : "");
+    chat_buf_add(&to->text, chat_uri_path(rq->uri));
+    chat_buf_puts(&to->text, rq->stream ? "?stream" : "?");
 
-    for (/* void */; *keys != NULL && n < CHAT_SIGNATURE; keys++) {
-        node = chat_json_get(doc, doc->root, *keys);
-        if (node == NULL || fresh) {
-            continue;
+    for (i = 0; i < CHAT_SIGNATURE && rq->members >> i != 0; i++) {
+        if ((rq->members >> i & 1) != 0) {
+            key = dialect->signature[i];
+            chat_buf_puts(&to->text, ",");
+            chat_buf_puts(&to->text, key);
+            chat_buf_puts(&to->text, ":");
+            chat_json_canon(&to->doc,
+                            chat_json_get(&to->doc, to->doc.root, key),
+                            &to->text);
         }
-
-        if (chat_json_digest(doc, node, &digests[n]) != CHAT_OK) {
-            return CHAT_ERROR;
-        }
-
-        parts[3 + 2 * n] = chat_cstr(*keys);
-        parts[4 + 2 * n] = chat_digest_str(&digests[n]);
-        n++;
     }
 
-    if (!fresh) {
-        chat_digest_parts(parts, 3 + 2 * n, &rq->signature);
+    chat_mix_add(&to->mix, chat_buf_str(&to->text));
+    to->text.len = 0;
+}
+
+
+chat_rc_e
+chat_dialect_sign(const chat_dialect_t *dialect, const chat_json_doc_t *doc,
+                  const chat_digest_t *key, chat_request_t *rq)
+{
+    chat_rc_e                rc;
+    chat_transcript_digest_t digest = { .doc = *doc };
+
+    if ((rq->class != CHAT_CLASS_CONTINUATION
+         && rq->class != CHAT_CLASS_PENDING)
+        || !rq->answers || rq->nsteps == 0)
+    {
+        return CHAT_OK;
     }
 
-    return CHAT_OK;
+    digest.doc.arena = chat_arena_create(0);
+    if (digest.doc.arena == NULL) {
+        return CHAT_ERROR;
+    }
+
+    /* as much as it mostly needs, so that it does not grow step by step */
+    (void) chat_buf_reserve(&digest.text, 2 * CHAT_TRANSCRIPT_TEXT);
+    chat_mix_init(&digest.mix, key);
+    say_members(dialect, rq, &digest);
+
+    if (!rq->chained) {
+        chat_transcript_digest(dialect->form, rq, &digest);
+    }
+
+    rc = digest.text.failed ? CHAT_ERROR : CHAT_OK;
+    chat_mix_end(&digest.mix, rq->signature);
+    chat_buf_free(&digest.text);
+    chat_arena_destroy(digest.doc.arena);
+    return rc;
 }
 
 
@@ -247,13 +271,14 @@ chat_dialect_read(const chat_dialect_t *dialect, chat_json_doc_t *doc,
 
 
 static chat_rc_e
-read_request(const chat_dialect_t *dialect, chat_str_t method, chat_str_t uri,
+read_request(const chat_dialect_t *dialect, chat_str_t uri,
              chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
-    chat_rc_e  rc;
-    chat_str_t path = chat_uri_path(uri);
+    size_t             i;
+    chat_rc_e          rc;
+    const char *const *keys = dialect->signature;
 
-    if (chat_path_ends(dialect->not_paths, path)) {
+    if (chat_path_ends(dialect->not_paths, chat_uri_path(uri))) {
         return CHAT_DECLINED;
     }
 
@@ -263,8 +288,9 @@ read_request(const chat_dialect_t *dialect, chat_str_t method, chat_str_t uri,
 
     rc = chat_dialect_read(dialect, doc, arena, rq);
 
-    if (rc == CHAT_OK) {
-        rc = sign(dialect, method, path, doc, rq);
+    for (i = 0; rc == CHAT_OK && keys[i] != NULL && i < CHAT_SIGNATURE; i++) {
+        rq->members |= (uint32_t) (chat_json_get(doc, doc->root, keys[i]) != 0)
+                       << i;
     }
 
     return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;
@@ -272,8 +298,8 @@ read_request(const chat_dialect_t *dialect, chat_str_t method, chat_str_t uri,
 
 
 const chat_dialect_t *
-chat_dialect_request(const chat_dialect_t *dialect, chat_str_t method,
-                     chat_str_t uri, chat_json_doc_t *doc, chat_arena_t *arena,
+chat_dialect_request(const chat_dialect_t *dialect, chat_str_t uri,
+                     chat_json_doc_t *doc, chat_arena_t *arena,
                      chat_request_t *rq, chat_rc_e *rc)
 {
     const chat_dialect_t *const *each;
@@ -286,7 +312,7 @@ chat_dialect_request(const chat_dialect_t *dialect, chat_str_t method,
                 : (*each)->paths == NULL
                       || chat_path_ends((*each)->paths, chat_uri_path(uri)))
         {
-            *rc = read_request(*each, method, uri, doc, arena, rq);
+            *rc = read_request(*each, uri, doc, arena, rq);
         }
     }
 

@@ -113,9 +113,8 @@ typedef struct {
                                module makes itself, or NULL */
 
     /*
-     * Reads the parsed body t->doc into t->rq, which is zeroed but for uri;
-     * the caller fills the signature. CHAT_DECLINED: not a body of this
-     * dialect. See chat_dialect_read().
+     * Reads the parsed body t->doc into t->rq, which is zeroed but for uri.
+     * CHAT_DECLINED: not a body of this dialect. See chat_dialect_read().
      */
     chat_rc_e (*request)(chat_transcript_t *t);
 
@@ -219,15 +218,25 @@ int chat_path_ends(const char *const *ends, chat_str_t path);
 /*
  * Reads the body with the dialect, or with each that fits where dialect is
  * NULL (auto): first by path, then by what the body looks like. uri is the
- * path, and ?query where there is one. Fills *rq, its signature (over method,
- * path, whether it is a stream and the listed members) included unless it is a
- * fresh turn. Returns the dialect, or NULL and why in *rc.
+ * path, and ?query where there is one. Fills *rq, all but its signature.
+ * Returns the dialect, or NULL and why in *rc.
  */
 const chat_dialect_t *chat_dialect_request(const chat_dialect_t *dialect,
-                                           chat_str_t method, chat_str_t uri,
-                                           chat_json_doc_t *doc,
-                                           chat_arena_t    *arena,
+                                           chat_str_t            uri,
+                                           chat_json_doc_t      *doc,
+                                           chat_arena_t         *arena,
                                            chat_request_t *rq, chat_rc_e *rc);
+
+/*
+ * Sets rq->signature of a continuation. key is the name of its batch. Two
+ * bodies of one batch have the same signature if path, stream, the listed
+ * members and the messages before the step that they answer are the same by
+ * value. A chain names the messages of a chained body. CHAT_ERROR without
+ * memory.
+ */
+chat_rc_e chat_dialect_sign(const chat_dialect_t  *dialect,
+                            const chat_json_doc_t *doc,
+                            const chat_digest_t *key, chat_request_t *rq);
 
 /*
  * Reads a body. CHAT_DECLINED: not one of this dialect; CHAT_BAD: ambiguous

@@ -598,68 +598,37 @@ chat_transcript_end(chat_transcript_t *t)
 
 /* ---- comparing transcripts ---- */
 
-#define CHAT_TRANSCRIPT_TEXT 16384 /* bytes that are hashed at once */
-
-
-chat_rc_e
+void
 chat_transcript_digest(const chat_transcript_form_t *form,
-                       const chat_json_doc_t *doc, const chat_digest_t *key,
-                       chat_request_t *rq)
+                       const chat_request_t *rq, chat_transcript_digest_t *to)
 {
-    uint32_t                 until;
-    chat_rc_e                rc;
-    chat_arena_t            *arena;
-    const chat_call_t       *call;
-    const chat_json_t       *list, *message;
-    chat_transcript_digest_t transcript = { .doc = *doc };
+    const chat_call_t *call = &rq->calls[rq->steps[rq->nsteps - 1].first];
+    uint32_t           until = call->node != NULL ? call->node->start : 0;
+    const chat_json_t *message,
+        *list = chat_json_get(&to->doc, to->doc.root, form->list);
 
-    if ((rq->class != CHAT_CLASS_CONTINUATION
-         && rq->class != CHAT_CLASS_PENDING)
-        || !rq->answers || rq->nsteps == 0 || rq->chained)
-    {
-        return CHAT_OK;
-    }
-
-    call = &rq->calls[rq->steps[rq->nsteps - 1].first];
-    until = call->node != NULL ? call->node->start : 0;
-
-    arena = chat_arena_create(0);
-    if (arena == NULL) {
-        return CHAT_ERROR;
-    }
-
-    transcript.doc.arena = arena;
-    /* as much as it mostly needs, so that it does not grow step by step */
-    (void) chat_buf_reserve(&transcript.text, 2 * CHAT_TRANSCRIPT_TEXT);
-    chat_mix_init(&transcript.mix, key);
-    list = chat_json_get(&transcript.doc, doc->root, form->list);
-    list = list ? list : chat_json_get(&transcript.doc, doc->root, "message");
+    list = list ? list : chat_json_get(&to->doc, to->doc.root, "message");
     message = chat_list_first(list);
 
     for (/* void */; message != NULL && message->start < until;
          message = chat_list_next(list, message))
     {
         if (form->says != NULL) {
-            form->says(&transcript, message, until);
+            form->says(to, message, until);
 
         } else if (message->end <= until) {
-            chat_json_canon(&transcript.doc, message, &transcript.text);
+            chat_json_canon(&to->doc, message, &to->text);
         }
 
-        if (transcript.text.len >= CHAT_TRANSCRIPT_TEXT) {
-            chat_mix_add(&transcript.mix, chat_buf_str(&transcript.text));
-            transcript.text.len = 0;
+        if (to->text.len >= CHAT_TRANSCRIPT_TEXT) {
+            chat_mix_add(&to->mix, chat_buf_str(&to->text));
+            to->text.len = 0;
         }
 
-        chat_arena_reset(arena);
+        chat_arena_reset(to->doc.arena);
     }
 
-    chat_mix_add(&transcript.mix, chat_buf_str(&transcript.text));
-    rc = transcript.text.failed ? CHAT_ERROR : CHAT_OK;
-    chat_mix_end(&transcript.mix, rq->transcript);
-    chat_buf_free(&transcript.text);
-    chat_arena_destroy(arena);
-    return rc;
+    chat_mix_add(&to->mix, chat_buf_str(&to->text));
 }
 
 

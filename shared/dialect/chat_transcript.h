@@ -64,6 +64,8 @@ typedef struct {
     chat_str_t  close; /* behind the last; commas go between them */
 } chat_front_t;
 
+#define CHAT_TRANSCRIPT_TEXT 16384 /* bytes that are hashed at once */
+
 /* What requests say before the step that they answer, while it is read. */
 typedef struct {
     chat_json_doc_t doc;  /* its strings live as long as one message */
@@ -229,15 +231,10 @@ chat_rc_e chat_transcript_splice(const chat_transcript_form_t *form,
                                  const chat_result_t *results, size_t n,
                                  chat_edits_t *edits);
 
-/*
- * Sets rq->transcript of a continuation. key is the name of its batch. Two
- * bodies of one batch have the same transcript if their messages before the
- * step that they answer are the same by value. Of a chained body it says
- * nothing: the chain names its transcript. CHAT_ERROR without memory.
- */
-chat_rc_e chat_transcript_digest(const chat_transcript_form_t *form,
-                                 const chat_json_doc_t        *doc,
-                                 const chat_digest_t *key, chat_request_t *rq);
+/* Adds the messages before the step that the body answers. */
+void chat_transcript_digest(const chat_transcript_form_t *form,
+                            const chat_request_t         *rq,
+                            chat_transcript_digest_t     *to);
 
 /* The result is this value; absent is the JSON of what NULL stands for. */
 static inline void

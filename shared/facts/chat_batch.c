@@ -252,10 +252,6 @@ chat_batch_read_claim(chat_batch_reader_t *reader, chat_str_t number,
     (void) chat_hex_read(chat_str_cut(&value, ' '), attempt->signature, 16);
     (void) chat_hex_read(chat_str_cut(&value, ' '), attempt->retry_key, 16);
     (void) chat_str_number(chat_str_cut(&value, ' '), &attempt->ms);
-
-    /* a worker of an older version says no more */
-    attempt->described =
-        chat_hex_read(chat_str_cut(&value, ' '), attempt->transcript, 16);
     attempt->results = value;
 }
 

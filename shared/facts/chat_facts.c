@@ -291,12 +291,9 @@ chat_facts_approval(chat_facts_t *facts, chat_str_t id,
 void
 chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt)
 {
-    chat_facts_put(facts, "claim/%u",
-                   attempt->described ? "%v %v %x %x %d %x %v"
-                                      : "%v %v %x %x %d",
-                   attempt->k, attempt->worker, attempt->request,
-                   attempt->signature, attempt->retry_key, attempt->ms,
-                   attempt->transcript, attempt->results);
+    chat_facts_put(facts, "claim/%u", "%v %v %x %x %d %v", attempt->k,
+                   attempt->worker, attempt->request, attempt->signature,
+                   attempt->retry_key, attempt->ms, attempt->results);
 }
 
 

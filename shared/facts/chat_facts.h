@@ -62,14 +62,12 @@ typedef struct {
     uint32_t      k; /* 0: there was none */
     chat_str_t    worker;
     chat_str_t    request;
-    unsigned char signature[16];
+    unsigned char signature[16]; /* zero: no request has its content */
     unsigned char retry_key[16]; /* of Idempotency-Key; zero: none */
-    unsigned char transcript[16];
-    chat_str_t    results;   /* that it carries; see chat_carried_agree() */
-    int           described; /* transcript and results are known */
-    uint64_t      ms;        /* when it was claimed; 0: not known */
-    uint32_t      answer;    /* HTTP status; 0: none yet */
-    uint32_t      after;     /* its Retry-After in seconds; 0: none */
+    chat_str_t    results; /* that it carries; see chat_carried_agree() */
+    uint64_t      ms;      /* when it was claimed; 0: not known */
+    uint32_t      answer;  /* HTTP status; 0: none yet */
+    uint32_t      after;   /* its Retry-After in seconds; 0: none */
     chat_end_e    end;
     int           is_void; /* nothing was sent */
 } chat_attempt_t;
@@ -158,8 +156,7 @@ void chat_facts_approval(chat_facts_t *facts, chat_str_t id,
 
 /*
  * claim/<k>, of the attempt's k, worker and request (both free of spaces),
- * signature, retry_key and ms, and if it is described of transcript and
- * results. Answer and end are not in it.
+ * signature, retry_key, ms and results. Answer and end are not in it.
  */
 void chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt);
 

@@ -117,11 +117,10 @@ typedef struct {
     chat_str_t    last_message;    /* ai_sdk: id of the last message */
     chat_str_t    regenerates;     /* ai_sdk: id of the message to be made
                                       anew; empty: the last answer */
-    chat_digest_t signature;       /* of the members that choose the answer; 0
-                                      in a fresh turn */
-    unsigned char transcript[16];  /* hash of what stands before the step that
-                                      the body answers, by value; 0 until
-                                      chat_transcript_digest() */
+    uint32_t      members;         /* bit i: the body has member i of the
+                                      dialect's signature */
+    unsigned char signature[16];   /* hash of what chooses the answer; 0 until
+                                      chat_dialect_sign() */
     chat_call_t  *calls;
     size_t        ncalls;
     chat_step_t  *steps;

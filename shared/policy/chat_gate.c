@@ -180,7 +180,7 @@ chat_gate_source(const chat_question_t *q, const chat_batch_t *batch, size_t i,
 static int
 chat_gate_carries(const chat_attempt_t *last, chat_str_t id)
 {
-    return last->k != 0 && !last->is_void && last->described
+    return last->k != 0 && !last->is_void
            && (last->end == CHAT_END_NONE || last->end == CHAT_END_FINISHED)
            && chat_carried_has(last->results, id);
 }

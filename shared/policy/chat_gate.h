@@ -53,8 +53,6 @@ typedef struct {
     chat_arena_t           *arena; /* of what is kept */
     chat_table_t            index; /* of members, by id: the item is one */
     unsigned char           signature[16];
-    unsigned char           transcript[16];
-    unsigned char content[16];  /* digest of those two and own_results */
     chat_str_t    own_results;  /* of the body, as a claim lists them */
     chat_str_t    sent_results; /* own and stored ones that go upstream, as the
                                 claim lists them; NULL: not known */
@@ -262,6 +260,9 @@ int chat_gate_overrules(chat_outcome_e outcome, chat_approval_e approval,
  * lists them; data NULL: no memory.
  */
 chat_str_t chat_gate_results(chat_question_t *q, const chat_batch_t *batch);
+
+/* The digest of signature and own results. */
+void chat_gate_content(const chat_question_t *q, chat_digest_t *out);
 
 /* 1 if the attempt and the request ask for the same. */
 int chat_gate_asks_the_same(const chat_question_t *q,

@@ -4,9 +4,8 @@
  *
  * A question does not point into the body, so that the body's tree can be
  * freed while the request waits. A request may share the answer of another one
- * with the same signature, the same transcript before the step, and no
- * different result for any call. A client library that retries may only follow
- * its own earlier try.
+ * with the same signature and no different result for any call. A client
+ * library that retries may only follow its own earlier try.
  */
 
 #include "bytes/chat_table.h"
@@ -73,10 +72,18 @@ int
 chat_gate_asks_the_same(const chat_question_t *q,
                         const chat_attempt_t  *attempt)
 {
-    return attempt->described
+    static const unsigned char none[16] = { 0 };
+
+    return memcmp(q->signature, none, 16) != 0
            && memcmp(attempt->signature, q->signature, 16) == 0
-           && memcmp(attempt->transcript, q->transcript, 16) == 0
            && chat_carried_agree(attempt->results, q->own_results);
+}
+
+
+void
+chat_gate_content(const chat_question_t *q, chat_digest_t *out)
+{
+    chat_digest_of(out, chat_str(q->signature, 16), q->own_results);
 }
 
 
@@ -90,10 +97,12 @@ chat_gate_is_retry(const chat_question_t *q, const chat_batch_t *batch,
 {
     int                        rival = 0;
     size_t                     i, tries = 0;
+    chat_digest_t              content;
     const chat_twin_t         *other = batch->twins;
     static const unsigned char none[16] = { 0 };
 
     *twin = batch->ntwins < CHAT_TWINS_MAX;
+    chat_gate_content(q, &content);
 
     for (i = 0; i < batch->nattempts && tries < CHAT_TWINS_MAX; i++) {
         tries += !batch->attempts[i].is_void
@@ -105,7 +114,7 @@ chat_gate_is_retry(const chat_question_t *q, const chat_batch_t *batch,
         if (chat_gate_names(other->claimant, q->worker, q->request)) {
             *twin = 0;
 
-        } else if (memcmp(other->content, q->content, 16) == 0) {
+        } else if (memcmp(other->content, content.bytes, 16) == 0) {
             tries += other->retry < q->retry;
             rival |= other->retry == q->retry;
         }
@@ -251,7 +260,6 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
                    size_t max_calls, chat_arena_t *arena, chat_question_t *q)
 {
     chat_rc_e          rc;
-    chat_digest_t      content;
     const chat_step_t *step;
 
     q->arena = arena;
@@ -272,8 +280,7 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
     q->kept = rq->by_conversation && !dialect->transcript;
     q->chained = rq->chained;
     q->complete = !rq->chained;
-    memcpy(q->signature, rq->signature.bytes, 16);
-    memcpy(q->transcript, rq->transcript, 16);
+    memcpy(q->signature, rq->signature, 16);
 
     rc = chat_gate_members(rq, step, max_calls, q);
     if (rc != CHAT_OK) {
@@ -286,9 +293,6 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
         return CHAT_ERROR;
     }
 
-    chat_digest_of(&content, chat_str(q->signature, 16),
-                   chat_str(q->transcript, 16), q->own_results);
-    memcpy(q->content, content.bytes, 16);
     return q->nmembers ? CHAT_OK : CHAT_DECLINED;
 }
 
@@ -354,11 +358,12 @@ chat_gate_attempt(const chat_question_t *q, uint32_t k)
                                .worker = q->worker,
                                .request = q->request,
                                .ms = q->now,
-                               .results = q->sent_results,
-                               .described = q->sent_results.data != NULL };
+                               .results = q->sent_results };
 
-    memcpy(attempt.signature, q->signature, 16);
-    memcpy(attempt.transcript, q->transcript, 16);
+    if (q->sent_results.data != NULL) {
+        memcpy(attempt.signature, q->signature, 16);
+    }
+
     memcpy(attempt.retry_key, q->retry_key, 16);
     return attempt;
 }

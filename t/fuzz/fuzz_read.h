@@ -35,15 +35,14 @@ fuzz_read(body_t *body, const chat_dialect_t *dialect, chat_str_t text)
         return 0;
     }
 
-    if (chat_dialect_request(dialect, chat_cstr("POST"), chat_cstr("/"),
-                             &body->doc, body->arena, &body->rq, &rc)
+    if (chat_dialect_request(dialect, chat_cstr("/"), &body->doc, body->arena,
+                             &body->rq, &rc)
         == NULL)
     {
         return 0;
     }
 
-    NEED(chat_transcript_digest(dialect->form, &body->doc, &key, &body->rq)
-         == CHAT_OK);
+    NEED(chat_dialect_sign(dialect, &body->doc, &key, &body->rq) == CHAT_OK);
     return 1;
 }
 

@@ -380,8 +380,8 @@ sim_body_read(chat_str_t in, char values[SIM_CALLS])
     memset(&doc, 0, sizeof(doc));
 
     if (chat_json_parse(&doc, arena, in) != CHAT_OK
-        || chat_dialect_request(sim.dialect, chat_cstr("POST"),
-                                chat_cstr(sim_uri()), &doc, arena, &rq, &rc)
+        || chat_dialect_request(sim.dialect, chat_cstr(sim_uri()), &doc, arena,
+                                &rq, &rc)
                == NULL)
     {
         chat_arena_destroy(arena);

@@ -375,9 +375,8 @@ name_batch(void)
     chat_digest_parts(parts, 2, &scope.tenant);
 
     if (chat_json_parse(&doc, sim.arena, sim_body(&body)) != CHAT_OK
-        || chat_dialect_request(sim.dialect, chat_cstr("POST"),
-                                chat_cstr(sim_uri()), &doc, sim.arena, &rq,
-                                &rc)
+        || chat_dialect_request(sim.dialect, chat_cstr(sim_uri()), &doc,
+                                sim.arena, &rq, &rc)
                == NULL)
     {
         sim_violated("model", "a body that the dialect does not read");

@@ -142,7 +142,7 @@ play_asks(asker_t *a, char name, char *words, const char *line)
             retry = atoi(word + 6);
 
         } else if (strncmp(word, "turn=", 5) == 0) {
-            a->rq.transcript[0] = (unsigned char) word[5];
+            a->rq.signature[1] = (unsigned char) word[5];
 
         } else if (strcmp(word, "nothing-new") == 0) {
             old = 1;
@@ -151,7 +151,7 @@ play_asks(asker_t *a, char name, char *words, const char *line)
             chat_digest(chat_cstr(word), &key);
 
         } else if (strncmp(word, "model=", 6) == 0) {
-            a->rq.signature.bytes[0] = (unsigned char) word[6];
+            a->rq.signature[0] = (unsigned char) word[6];
 
         } else {
             asker_call(a, word);

@@ -209,6 +209,7 @@ asker_begin(asker_t *a)
     assert_non_null(a->arena);
     a->rq.class = CHAT_CLASS_CONTINUATION;
     a->rq.answers = 1;
+    a->rq.signature[15] = 1;
     assert_non_null(chat_request_add_step(&a->rq, a->arena));
 }
 
@@ -298,6 +299,7 @@ asker_look(asker_t *a)
     int             mine;
     chat_facts_t    facts;
     chat_batch_t    batch;
+    chat_digest_t   content;
     chat_question_t before = a->q;
 
     assert_int_equal(
@@ -318,8 +320,9 @@ asker_look(asker_t *a)
     asker_knows(a, &batch);
 
     if (a->d.twin) {
+        chat_gate_content(&a->q, &content);
         chat_facts_init(&facts, a->arena);
-        chat_facts_twin(&facts, a->q.worker, a->q.request, a->q.content,
+        chat_facts_twin(&facts, a->q.worker, a->q.request, content.bytes,
                         a->q.retry);
         (void) store_join(&facts);
     }

@@ -210,8 +210,8 @@ take(taken_t *t, const form_t *form, chat_str_t text)
     assert_int_equal(chat_arena_dup(t->a.arena, text, &own), CHAT_OK);
     assert_int_equal(chat_json_parse(&t->doc, t->a.arena, own), CHAT_OK);
 
-    if (chat_dialect_request(form->dialect, chat_cstr("POST"), chat_cstr("/"),
-                             &t->doc, t->a.arena, &t->a.rq, &rc)
+    if (chat_dialect_request(form->dialect, chat_cstr("/"), &t->doc,
+                             t->a.arena, &t->a.rq, &rc)
         == NULL)
     {
         fail_msg("%s: %.*s", form->dialect->name, (int) text.len, text.data);

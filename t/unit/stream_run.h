@@ -97,9 +97,8 @@ stream_begin(stream_t *s, const char *dialect, const char *body)
 
     assert_int_equal(chat_json_parse(&s->doc, s->arena, chat_cstr(body)),
                      CHAT_OK);
-    found =
-        chat_dialect_request(s->conf.dialect, chat_cstr("POST"),
-                             chat_cstr("/x"), &s->doc, s->arena, &s->rq, &rc);
+    found = chat_dialect_request(s->conf.dialect, chat_cstr("/x"), &s->doc,
+                                 s->arena, &s->rq, &rc);
     assert_ptr_equal(found, s->conf.dialect);
 
     s->conf.request = &s->rq;

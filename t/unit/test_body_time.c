@@ -80,9 +80,9 @@ seconds(const char *name, chat_str_t body, chat_rc_e *rc)
     *rc = chat_json_parse(&doc, arena, body);
     assert_int_equal(*rc, CHAT_OK);
 
-    (void) chat_dialect_request(dialect, chat_cstr("POST"), chat_cstr("/x"),
-                                &doc, arena, &rq, rc);
-    (void) chat_transcript_digest(dialect->form, &doc, &q.key.name, &rq);
+    (void) chat_dialect_request(dialect, chat_cstr("/x"), &doc, arena, &rq,
+                                rc);
+    (void) chat_dialect_sign(dialect, &doc, &q.key.name, &rq);
     (void) chat_gate_question(dialect, &rq, CALLS, arena, &q);
 
     took = (double) (clock() - begin) / CLOCKS_PER_SEC;

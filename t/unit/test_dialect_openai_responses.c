@@ -315,8 +315,7 @@ items_class(const char *uri, const char *text, chat_request_t *rq)
     memset(&doc, 0, sizeof(doc));
     assert_int_equal(chat_json_parse(&doc, arena, chat_cstr(text)), CHAT_OK);
 
-    if (chat_dialect_request(NULL, chat_cstr("POST"), chat_cstr(uri), &doc,
-                             arena, rq, &rc)
+    if (chat_dialect_request(NULL, chat_cstr(uri), &doc, arena, rq, &rc)
         == &chat_dialect_openai_responses)
     {
         class = (int) rq->class;

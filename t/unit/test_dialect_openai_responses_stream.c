@@ -375,7 +375,7 @@ s56_an_empty_turn_is_a_whole_response(void **state)
     run_close(&run);
 
     /* another request has another id, in a stream and in JSON */
-    rq.signature.bytes[0] = 1;
+    rq.conversation = chat_cstr("c");
     again.len = 0;
     assert_int_equal(dialect->empty(&rq, NULL, 0, &again), CHAT_OK);
     assert_false(chat_str_eq(chat_buf_str(&out), chat_buf_str(&again)));

@@ -709,7 +709,7 @@ read_request(chat_transcript_t *t)
 /* ---- what the module itself writes ---- */
 
 
-/* An empty response, made up, but the same each time for the same request. */
+/* An empty response, made up, but the same each time for the same step. */
 static void
 write_response(const chat_request_t *rq, const char *status, chat_buf_t *out)
 {
@@ -718,8 +718,7 @@ write_response(const chat_request_t *rq, const char *status, chat_buf_t *out)
     const chat_step_t *step =
         rq->nsteps ? &rq->steps[rq->nsteps - 1] : &rq->next;
 
-    chat_digest_of(&digest, chat_digest_str(&rq->signature), rq->conversation,
-                   step->chain, step->first_id);
+    chat_digest_of(&digest, rq->conversation, step->chain, step->first_id);
     chat_hex(digest.bytes, CHAT_RESPONSES_ID, id);
 
     chat_buf_format(
