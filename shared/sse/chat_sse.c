@@ -194,6 +194,7 @@ give(chat_sse_t *sse, chat_frame_t *frame)
 static chat_sse_rc_e
 chat_sse_whole(chat_sse_t *sse, chat_frame_t *frame)
 {
+    int        special = 0;
     chat_str_t line, end, text, value;
 
     if (!give(sse, frame)) {
@@ -204,11 +205,13 @@ chat_sse_whole(chat_sse_t *sse, chat_frame_t *frame)
     frame->bom = !sse->begun && chat_str_after(text, CHAT_BOM, &text);
 
     while (chat_line_cut(&text, &line, &end)) {
+        special |= !chat_str_is(end, "\n") || chat_str_starts(line, "id");
         if (data_value(line, &value)) {
             add_data(sse, frame, value);
         }
     }
 
+    frame->events = frame->has_data && !special && !frame->bom;
     sse->begun = 1;
     return sse->data.failed ? CHAT_SSE_ERROR : CHAT_SSE_FRAME;
 }

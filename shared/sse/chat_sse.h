@@ -19,8 +19,7 @@ typedef struct {
     int        has_data; /* there was at least one data: line */
     int        in_input; /* raw points into the last input given to feed */
     int        bom;      /* raw begins with a byte order mark */
-    size_t     events;   /* raw is known to be so many events; each of its
-                            lines ends in LF, and none is an id */
+    size_t     events;   /* not 0: so many; lines end in LF, none is an id */
 } chat_frame_t;
 
 typedef enum {

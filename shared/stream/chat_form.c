@@ -8,16 +8,17 @@
  */
 
 #include "stream/chat_form.h"
+#include "bytes/chat_word.h"
 #include "json/chat_json_scan.h"
 
 #define CHAT_FORM_DIGITS 9 /* of a sequence number: it is below 2^31 */
 
 
-/* What a frame has for the reader. */
+/* What a frame has for the reader, if its form has it. */
 typedef struct {
-    chat_str_t piece;  /* between its quotes, escaped as it is */
-    unsigned   has;    /* the piece: see chat_json_string_end() */
-    chat_str_t number; /* empty: none */
+    chat_str_t piece; /* between its quotes, escaped as it is */
+    unsigned   has;   /* the piece: see chat_json_string_end() */
+    chat_str_t number;
 } chat_form_values_t;
 
 
@@ -109,16 +110,6 @@ bytes_end(const chat_form_t *form, size_t from, size_t to,
 }
 
 
-/* 1 if the bytes at p are the first of these of the form, and end there. */
-static int
-is_partial(const chat_form_t *form, size_t from, size_t to,
-           const unsigned char *p, const unsigned char *end)
-{
-    return (size_t) (end - p) < to - from
-           && memcmp(form->bytes + from, p, (size_t) (end - p)) == 0;
-}
-
-
 /*
  * Reads the frames of this form that input begins with, *frames at most; sets
  * their number, ends and values (which have room for one frame more), and
@@ -136,39 +127,57 @@ match(chat_forms_t *forms, const chat_form_t *form, chat_str_t input,
 
     to = head;
     p = bytes_end(form, from, to, at, end);
-    memset(values, 0, sizeof(*values));
 
     while (p != NULL && n < most) {
+        from = form->len;
+        at = p;
+
         if (hole != over) {
-            p = value_end(hole->type, p, end, &values[n]);
-            if (p == NULL) {
+            at = value_end(hole->type, p, end, &values[n]);
+            if (at == NULL) {
                 break;
             }
+            from = hole++->at.end;
         }
 
-        at = p;
-        from = hole != over ? hole++->at.end : form->len;
-
-        if (hole != over) {
-            to = hole->at.start;
-            p = bytes_end(form, from, to, at, end);
-            continue;
-        }
-
-        hole = form->holes;
-        to = form->len + head;
+        to = hole != over ? hole->at.start : form->len + head;
         p = bytes_end(form, from, to, at, end);
 
-        if (p != NULL || bytes_end(form, from, form->len, at, end) != NULL) {
+        if (hole == over
+            && (p != NULL
+                || bytes_end(form, from, form->len, at, end) != NULL))
+        {
             len = (size_t) (at - input.data) + form->len - from;
             forms->ends[n++] = len;
-            memset(&values[n], 0, sizeof(*values));
+            hole = form->holes;
         }
     }
 
-    forms->partial = p == NULL && is_partial(form, from, to, at, end);
+    forms->partial =
+        p == NULL && (size_t) (end - at) < to - from
+        && bytes_end(form, from, from + (size_t) (end - at), at, end) != NULL;
     *frames = n;
     return len;
+}
+
+
+/* How many of their first len bytes two texts have in common. */
+static size_t
+common(const unsigned char *one, const unsigned char *two, size_t len)
+{
+    size_t   i;
+    uint64_t differ = 0;
+
+    for (i = 0; len - i >= sizeof(differ) && differ == 0; /* void */) {
+        differ = chat_word_at(one + i) ^ chat_word_at(two + i);
+        i += differ == 0 ? sizeof(differ) : chat_word_first(differ);
+    }
+
+    while (i < len && one[i] == two[i]) {
+        i++;
+    }
+
+    return i;
 }
 
 
@@ -199,32 +208,26 @@ add_hole(chat_form_t *form, size_t n, size_t byte)
 static int
 loosen(chat_form_t *form, chat_str_t input)
 {
-    size_t               n, len, left, from = 0;
+    size_t               n, len, left, same, from = 0;
     const unsigned char *p = input.data, *end = p + input.len;
     chat_form_values_t   values;
 
     for (n = 0; p != NULL; n++) {
         len = (n == form->nholes ? form->len : form->holes[n].at.start) - from;
         left = (size_t) (end - p);
+        same = common(form->bytes + from, p, len < left ? len : left);
 
-        if (memcmp(form->bytes + from, p, len < left ? len : left) == 0) {
-            if (len > left || n == form->nholes) {
-                return len <= left;
-            }
+        if (same == len && n == form->nholes) {
+            return 1;
+        }
 
-            p += len;
-
-        } else {
-            while (form->bytes[from] == *p) {
-                from++;
-                p++;
-            }
-
-            if (!add_hole(form, n, from)) {
+        p += same;
+        if (same != len) {
+            if (same == left || !add_hole(form, n, from + same)) {
                 return 0;
             }
 
-            p -= from - form->holes[n].at.start;
+            p -= from + same - form->holes[n].at.start;
         }
 
         p = value_end(form->holes[n].type, p, end, &values);
@@ -342,8 +345,10 @@ chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
 
     if (len != 0) {
         form = forms->list[forms->last];
-        text = form->call ? join(forms, values, *frames) : text;
-        (void) chat_str_number(values[*frames - 1].number, &number);
+        text = form->has_piece ? join(forms, values, *frames) : text;
+        if (form->has_number) {
+            (void) chat_str_number(values[*frames - 1].number, &number);
+        }
         forms->reader->number = (uint32_t) number;
         say(forms, form, text, event);
     }
@@ -393,6 +398,8 @@ add_values(chat_form_t *form, const chat_json_t *node, uint32_t offset,
 
     if (node == piece || (node == number && !ends)) {
         value.type = node == piece ? CHAT_FORM_PIECE : CHAT_FORM_INDEX;
+        form->has_piece |= node == piece;
+        form->has_number |= node == number;
         form->holes[form->nholes++] = value;
     } else {
         form->same[form->nsame++] = value;
@@ -418,21 +425,6 @@ is_constant(const chat_reader_t *reader)
 }
 
 
-/* 1 if all lines end in LF, one is the data, none an id, and there is room. */
-static int
-is_plain(const chat_frame_t *frame)
-{
-    const unsigned char *end = frame->raw.data + frame->raw.len;
-
-    return frame->raw.len <= CHAT_FORM_BYTES && !frame->bom
-           && frame->raw.len > 2 && memcmp(end - 2, "\n\n", 2) == 0
-           && frame->data.data > frame->raw.data && frame->data.data < end
-           && memchr(frame->raw.data, '\r', frame->raw.len) == NULL
-           && !chat_str_starts(frame->raw, "id")
-           && !chat_str_has(frame->raw, "\nid");
-}
-
-
 void
 chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame)
 {
@@ -444,18 +436,20 @@ chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame)
     if (!is_constant(reader)) {
         forms->count = 0;
         forms->next = 0;
-        forms->last = 0;
         return;
     }
 
     if (reader->doc == NULL || event == NULL || frame == NULL
-        || !is_plain(frame)) {
-        return;
+        || frame->events != 1 || frame->raw.len > CHAT_FORM_BYTES
+        || frame->data.data < frame->raw.data
+        || frame->data.data >= frame->raw.data + frame->raw.len)
+    {
+        return; /* or its data is of several lines */
     }
 
     form = forms->list[forms->next];
     if (form == NULL) {
-        form = chat_arena_alloc(reader->arena, sizeof(*form));
+        form = chat_arena_take(reader->arena, sizeof(*form));
         if (form == NULL) {
             return;
         }
@@ -467,6 +461,8 @@ chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame)
     form->nholes = 0;
     form->nsame = 0;
     form->len = 0;
+    form->has_piece = 0;
+    form->has_number = 0;
 
     if (add_values(form, reader->doc->root, offset, event->node,
                    reader->number_node))

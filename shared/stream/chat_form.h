@@ -40,7 +40,9 @@ typedef struct {
 } chat_form_value_t;
 
 typedef struct {
-    chat_stream_call_t *call; /* its arguments go on; NULL: no call */
+    chat_stream_call_t *call;       /* its arguments go on; NULL: no call */
+    int                 has_piece;  /* of them, as a hole */
+    int                 has_number; /* a sequence number, as a hole */
     size_t              nholes;
     size_t              nsame;
     size_t              len;
