@@ -359,10 +359,8 @@ join_batch(ngx_chat_ctx_t *ctx)
 
     if (class == CHAT_CLASS_FRESH
         && (ctx->conf->repair == NGX_CHAT_REPAIR_OFF
-            || (!q->chained && q->complete && !q->needs_result
-                && !q->has_decision)))
+            || chat_gate_leaves_nothing(q)))
     {
-        /* the step that it leaves behind lacks nothing */
         ngx_chat_put(ctx, &q->key, &facts);
         act(ctx, CHAT_ACT_GO, CHAT_REASON_PASSED_NEW_MESSAGE);
 

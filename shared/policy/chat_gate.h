@@ -192,6 +192,10 @@ chat_rc_e chat_gate_question(const chat_dialect_t *dialect,
                              const chat_request_t *rq, size_t max_calls,
                              chat_arena_t *arena, chat_question_t *q);
 
+/* 1: a fresh turn with all results of the step that it leaves behind. The
+   store needs none of them, so they have no digests. */
+int chat_gate_leaves_nothing(const chat_question_t *q);
+
 /*
  * Appends what the request brings: its calls, results and approvals.
  * payloads: 1 to give payloads with the results even though the body is

@@ -193,30 +193,20 @@ chat_gate_add_member(const chat_call_t *calls, size_t i, size_t max_calls,
 }
 
 
-/* Fills the member by the call that represents it. */
-static chat_rc_e
+/* Fills the member by the call that represents it, but for its digests. */
+static void
 chat_gate_fill_member(const chat_call_t *call, chat_question_t *q,
                       chat_question_member_t *own)
 {
-    const chat_digest_t *fingerprint = chat_call_fingerprint(call);
-    const chat_digest_t *digest = chat_call_digest(call);
-
-    if (fingerprint == NULL || digest == NULL) {
-        return CHAT_ERROR;
-    }
-
     own->kind = call->kind;
     own->settled = chat_call_is_settled(call);
     own->needs_result = own->settled && own->needs_result;
     own->outcome = call->outcome;
     own->approval = call->approval;
-    memcpy(own->fingerprint, fingerprint->bytes, 16);
-    memcpy(own->digest, digest->bytes, 16);
     q->complete = q->complete && own->settled;
     q->needs_result = q->needs_result || own->needs_result;
     q->has_decision |= chat_approval_is_decided(call->approval)
                        && call->outcome == CHAT_OUTCOME_NONE;
-    return CHAT_OK;
 }
 
 
@@ -246,12 +236,47 @@ chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
         }
     }
 
-    for (i = 0; i < q->nmembers && rc == CHAT_OK; i++) {
-        rc = chat_gate_fill_member(&calls[q->members[i].call], q,
-                                   &q->members[i]);
+    for (i = 0; i < q->nmembers; i++) {
+        chat_gate_fill_member(&calls[q->members[i].call], q, &q->members[i]);
     }
 
     return rc;
+}
+
+
+/* The digests of the members, and the results with them. */
+static chat_rc_e
+chat_gate_digests(const chat_request_t *rq, const chat_step_t *step,
+                  chat_question_t *q)
+{
+    size_t                  i;
+    const chat_call_t      *call;
+    const chat_digest_t    *fingerprint, *digest;
+    chat_question_member_t *own = q->members;
+
+    for (i = 0; i < q->nmembers; i++, own++) {
+        call = &rq->calls[step->first + own->call];
+        fingerprint = chat_call_fingerprint(call);
+        digest = chat_call_digest(call);
+
+        if (fingerprint == NULL || digest == NULL) {
+            return CHAT_ERROR;
+        }
+
+        memcpy(own->fingerprint, fingerprint->bytes, 16);
+        memcpy(own->digest, digest->bytes, 16);
+    }
+
+    q->own_results = chat_gate_results(q, NULL);
+    q->sent_results = q->own_results;
+    return q->own_results.data != NULL ? CHAT_OK : CHAT_ERROR;
+}
+
+
+int
+chat_gate_leaves_nothing(const chat_question_t *q)
+{
+    return q->fresh && q->complete && !q->needs_result && !q->has_decision;
 }
 
 
@@ -283,17 +308,11 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
     memcpy(q->signature, rq->signature, 16);
 
     rc = chat_gate_members(rq, step, max_calls, q);
-    if (rc != CHAT_OK) {
-        return rc;
+    if (rc == CHAT_OK && !chat_gate_leaves_nothing(q)) {
+        rc = chat_gate_digests(rq, step, q);
     }
 
-    q->own_results = chat_gate_results(q, NULL);
-    q->sent_results = q->own_results;
-    if (q->own_results.data == NULL) {
-        return CHAT_ERROR;
-    }
-
-    return q->nmembers ? CHAT_OK : CHAT_DECLINED;
+    return rc == CHAT_OK && q->nmembers == 0 ? CHAT_DECLINED : rc;
 }
 
 
@@ -334,7 +353,7 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
     const chat_call_t            *call;
     const chat_question_member_t *own = q->members;
 
-    for (i = 0; i < q->nmembers; i++, own++) {
+    for (i = 0; i < q->nmembers && !chat_gate_leaves_nothing(q); i++, own++) {
         call = &rq->calls[rq->steps[rq->nsteps - 1].first + own->call];
 
         if (!rq->chained) {
