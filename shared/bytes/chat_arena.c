@@ -1,12 +1,12 @@
 /*
  * chat_arena.c: see chat_arena.h.
  *
- * An arena is a chain of blocks. It contains the first one, which a reset
- * keeps, so that a reader of many small frames allocates once. Other blocks
- * are 512 bytes to 64 KB long, a power of two, and are kept for the arenas to
- * come: malloc() takes longer, and free() would return large ones to the
- * system, so that each page costs a page fault again. A larger block is as
- * long as what it was made for.
+ * An arena is a chain of blocks. It lies in the first one, which a reset
+ * keeps, so that a reader of many small frames allocates once. Blocks are 512
+ * bytes to 64 KB long, a power of two, and are kept for the arenas to come:
+ * malloc() takes longer, and free() would return large ones to the system, so
+ * that each page costs a page fault again. A larger block is as long as what
+ * it was made for.
  */
 
 #include "bytes/chat_arena.h"
@@ -33,11 +33,12 @@ struct chat_block_s {
     alignas(max_align_t) char data[];
 };
 
+/* At the beginning of its first block. */
 struct chat_arena_s {
-    chat_block_t *current; /* the newest; the first one ends the chain */
+    alignas(max_align_t) chat_block_t *current; /* the newest */
+    chat_block_t *first;                        /* ends the chain */
     size_t        limit;
     size_t        used;
-    chat_block_t  first;
 };
 
 static chat_block_t *spares[CHAT_ARENA_SIZES]; /* by size */
@@ -115,16 +116,16 @@ chat_block_free(chat_block_t *block)
 chat_arena_t *
 chat_arena_create(size_t limit)
 {
-    chat_arena_t *arena = malloc(sizeof(chat_arena_t) + CHAT_ARENA_FIRST);
+    chat_arena_t *arena;
+    chat_block_t *block = chat_block_create(NULL, CHAT_ARENA_FIRST);
 
-    if (arena != NULL) {
-        arena->current = &arena->first;
-        arena->limit = limit;
-        arena->used = 0;
-        arena->first.next = NULL;
-        arena->first.size = CHAT_ARENA_FIRST;
-        arena->first.used = 0;
+    if (block == NULL) {
+        return NULL;
     }
+
+    block->used = sizeof(*arena);
+    arena = (chat_arena_t *) block->data;
+    *arena = (chat_arena_t){ block, block, limit, 0 };
 
     return arena;
 }
@@ -135,13 +136,13 @@ chat_arena_reset(chat_arena_t *arena)
 {
     chat_block_t *block;
 
-    while (arena->current != &arena->first) {
+    while (arena->current != arena->first) {
         block = arena->current;
         arena->current = block->next;
         chat_block_free(block);
     }
 
-    arena->first.used = 0;
+    arena->first->used = sizeof(*arena);
     arena->used = 0;
 }
 
@@ -149,12 +150,10 @@ chat_arena_reset(chat_arena_t *arena)
 void
 chat_arena_destroy(chat_arena_t *arena)
 {
-    if (arena == NULL) {
-        return;
+    if (arena != NULL) {
+        chat_arena_reset(arena);
+        chat_block_free(arena->first);
     }
-
-    chat_arena_reset(arena);
-    free(arena);
 }
 
 
@@ -215,12 +214,12 @@ chat_block_grow(chat_arena_t *arena, void *items, size_t size)
 {
     chat_block_t *block, **link = &arena->current;
 
-    while (*link != &arena->first && (*link)->data != items) {
+    while (*link != arena->first && (*link)->data != items) {
         link = &(*link)->next;
     }
 
     /* a longer block has room for others behind the list */
-    if (*link == &arena->first || (*link)->size <= CHAT_ARENA_LARGEST
+    if (*link == arena->first || (*link)->size <= CHAT_ARENA_LARGEST
         || (*link)->size != size || arena->limit != 0)
     {
         return NULL;
