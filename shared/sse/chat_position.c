@@ -160,6 +160,13 @@ chat_count_frame(chat_count_t *count, chat_str_t bytes, int *ended)
         if (c == '\n' || c == '\r') {
             *ended = chat_count_line(count, c);
 
+        } else if (count->line == 0 && bytes.len - i >= 5
+                   && memcmp(bytes.data + i, "data:", 5) == 0)
+        {
+            count->flags |= CHAT_COUNT_DATA | CHAT_COUNT_BEGUN;
+            count->line = CHAT_COUNT_OTHER;
+            i += 4;
+
         } else if (count->line != CHAT_COUNT_OTHER) {
             chat_count_byte(count, c);
 
