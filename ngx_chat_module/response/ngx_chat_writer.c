@@ -626,6 +626,7 @@ ngx_chat_writer_add(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces, size_t n)
         return;
     }
 
+    (void) chat_buf_reserve(&writer->bytes, CHAT_COUNT_ROOM + len);
     for (i = 0; i < n; i++) {
         add_bytes(writer, pieces[i].bytes);
     }

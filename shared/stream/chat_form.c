@@ -112,9 +112,9 @@ bytes_end(const chat_form_t *form, size_t from, size_t to,
 
 /*
  * Reads the frames of this form that input begins with, *frames at most; sets
- * their number, ends and values (which have room for one frame more), and
- * forms->partial. Returns their length. What stands behind the last hole is
- * compared in one go with what begins the next frame.
+ * their number, ends and values, and forms->partial. Returns their length.
+ * What stands behind the last hole is compared in one go with what begins the
+ * next frame.
  */
 static size_t
 match(chat_forms_t *forms, const chat_form_t *form, chat_str_t input,
@@ -337,7 +337,7 @@ chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
     uint64_t           number = forms->reader->number;
     chat_str_t         text = { NULL, 0 };
     const chat_form_t *form;
-    chat_form_values_t values[CHAT_FORM_RUN + 1];
+    chat_form_values_t values[CHAT_FORM_RUN];
 
     len = find(forms, chat_str(input.data, input.len < max ? input.len : max),
                values, frames);

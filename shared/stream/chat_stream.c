@@ -81,11 +81,6 @@ chat_stream_create(const chat_stream_conf_t *conf)
     stream->replay.on = conf->replay;
     stream->replay.strong_only = conf->dialect->provider;
 
-    if (calls->failed) {
-        chat_stream_destroy(stream);
-        return NULL;
-    }
-
     return stream;
 }
 
@@ -218,7 +213,7 @@ cut(chat_stream_t *stream, const chat_parsed_t *parsed)
 static chat_rc_e
 emit_frame(chat_stream_t *stream, const chat_parsed_t *parsed)
 {
-    int                 all, numbered = stream->conf.dialect->numbered;
+    int                 numbered = stream->conf.dialect->numbered;
     size_t              i, dropped = 0, said = 0;
     chat_calls_t       *calls = &stream->reader->calls;
     const chat_event_t *event = parsed->events.items;
@@ -253,8 +248,7 @@ emit_frame(chat_stream_t *stream, const chat_parsed_t *parsed)
     }
 
     /* Without indexes a frame is dropped if all its events were. */
-    all = !numbered && said != 0 && dropped == said;
-    if (!all) {
+    if (numbered || said == 0 || dropped != said) {
         pass_frame(stream, &parsed->frame);
     }
 
@@ -626,12 +620,10 @@ take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
         return CHAT_OK;
     }
 
-    memset(&parsed, 0, sizeof(parsed));
-    parsed.frame.raw = bytes;
-    parsed.frame.events = frames;
-    parsed.frame.in_input = frame->in_input;
-    parsed.events.items = &event;
-    parsed.events.count = 1;
+    parsed = (chat_parsed_t){ .frame = { .raw = bytes,
+                                         .events = frames,
+                                         .in_input = frame->in_input },
+                              .events = { .items = &event, .count = 1 } };
     return judge_all(stream, &parsed);
 }
 
