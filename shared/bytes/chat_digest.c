@@ -14,6 +14,9 @@
 
 #include <openssl/sha.h>
 
+#define CHAT_DIGEST_TEXT 256  /* bytes that are hashed at once */
+#define CHAT_DIGEST_LENGTH 10 /* bytes that a length has at most */
+
 
 void
 chat_digest(chat_str_t s, chat_digest_t *out)
@@ -26,28 +29,40 @@ chat_digest(chat_str_t s, chat_digest_t *out)
 }
 
 
+/* Most parts are short: they are hashed together. */
 void
 chat_digest_parts(const chat_str_t *parts, size_t n, chat_digest_t *out)
 {
-    size_t        i;
-    uint64_t      len;
+    size_t        i, len, used = 0;
     SHA256_CTX    sha;
-    unsigned int  k;
-    unsigned char length[8];
+    unsigned char text[CHAT_DIGEST_TEXT];
 
     (void) SHA256_Init(&sha);
 
     for (i = 0; i < n; i++) {
-        len = parts[i].len;
-
-        for (k = 0; k < 8; k++) {
-            length[k] = (unsigned char) (len >> (56 - 8 * k));
+        if (used > sizeof(text) - CHAT_DIGEST_LENGTH) {
+            (void) SHA256_Update(&sha, text, used);
+            used = 0;
         }
 
-        (void) SHA256_Update(&sha, length, sizeof(length));
-        (void) SHA256_Update(&sha, parts[i].data, parts[i].len);
+        for (len = parts[i].len; len > 127; len >>= 7) {
+            text[used++] = (unsigned char) (len | 128);
+        }
+
+        text[used++] = (unsigned char) len;
+
+        if (parts[i].len > sizeof(text) - used) {
+            (void) SHA256_Update(&sha, text, used);
+            (void) SHA256_Update(&sha, parts[i].data, parts[i].len);
+            used = 0;
+
+        } else if (parts[i].len != 0) {
+            memcpy(text + used, parts[i].data, parts[i].len);
+            used += parts[i].len;
+        }
     }
 
+    (void) SHA256_Update(&sha, text, used);
     (void) SHA256_Final(out->bytes, &sha);
 }
 
@@ -67,35 +82,28 @@ chat_hex(const unsigned char *bytes, size_t n, char *out)
 }
 
 
-static int
-chat_hex_digit(unsigned char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-
 int
 chat_hex_read(chat_str_t s, unsigned char *out, size_t n)
 {
-    size_t i;
-    int    high, low;
+    size_t        i;
+    unsigned char high, low, digits = 16;
+
+    /* value of a digit, and 16; of all other characters 0 */
+    static const unsigned char value[256] = { ['0'] = 16, 17, 18,         19,
+                                              20,         21, 22,         23,
+                                              24,         25, ['a'] = 26, 27,
+                                              28,         29, 30,         31 };
 
     if (s.len != 2 * n) {
         return 0;
     }
 
     for (i = 0; i < n; i++) {
-        high = chat_hex_digit(s.data[2 * i]);
-        low = chat_hex_digit(s.data[2 * i + 1]);
-        if (high < 0 || low < 0) {
-            return 0;
-        }
-        out[i] = (unsigned char) (high << 4 | low);
+        high = value[s.data[2 * i]];
+        low = value[s.data[2 * i + 1]];
+        digits &= high & low;
+        out[i] = (unsigned char) (high << 4 | (low & 15));
     }
 
-    return 1;
+    return digits != 0;
 }

@@ -18,7 +18,7 @@ typedef struct {
 /* SHA-256 of s. */
 void chat_digest(chat_str_t s, chat_digest_t *out);
 
-/* SHA-256 of the n parts, each behind its length as 8 bytes big-endian. */
+/* SHA-256 of the n parts, each behind its length, 7 bits a byte. */
 void chat_digest_parts(const chat_str_t *parts, size_t n, chat_digest_t *out);
 
 /* The same of the parts behind out. */
@@ -38,7 +38,7 @@ chat_digest_str(const chat_digest_t *digest)
 /* The n bytes as 2n lower-case hex digits and a NUL; out has room for them. */
 void chat_hex(const unsigned char *bytes, size_t n, char *out);
 
-/* 1 and out[n] if s is 2n lower-case hex digits. */
+/* 1 and out[n] if s is 2n lower-case hex digits; else out[n] is anything. */
 int chat_hex_read(chat_str_t s, unsigned char *out, size_t n);
 
 static inline int

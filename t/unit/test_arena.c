@@ -283,6 +283,10 @@ parts_do_not_run_into_one_another(void **state)
     chat_str_t    a[] = { CHAT_STR("ab"), CHAT_STR("c") };
     chat_str_t    b[] = { CHAT_STR("a"), CHAT_STR("bc") };
     chat_str_t    c[] = { CHAT_STR("ab"), CHAT_STR("c"), CHAT_STR("") };
+    chat_str_t    parts[3] = { [1] = CHAT_STR("-") };
+    char          text[2000] = "";
+    size_t        n, begin;
+    chat_buf_t    hashed = { 0 };
 
     chat_digest_parts(a, 2, &one);
     chat_digest_parts(b, 2, &two);
@@ -294,10 +298,22 @@ parts_do_not_run_into_one_another(void **state)
     chat_digest_parts(a, 2, &two);
     assert_true(chat_digest_eq(&one, &two));
 
-    /* the length is 8 bytes, big-endian */
-    chat_digest_parts(a, 1, &one);
-    chat_digest(chat_str("\0\0\0\0\0\0\0\2ab", 10), &two);
-    assert_true(chat_digest_eq(&one, &two));
+    /* a length is in 7 bits a byte, the low ones first */
+    for (n = 0; n < sizeof(text) - 5; n += 1 + n / 3) {
+        parts[0] = parts[2] = chat_str(text + 5, n);
+        chat_digest_parts(parts, 3, &one);
+        begin = n > 127 ? 3 : 4;
+        text[3] = (char) (n | 128);
+        text[4] = (char) (n > 127 ? n >> 7 : n);
+        hashed.len = 0;
+        chat_buf_add(&hashed, chat_str(text + begin, n + 5 - begin));
+        chat_buf_add(&hashed, chat_str("\1-", 2));
+        chat_buf_add(&hashed, chat_str(text + begin, n + 5 - begin));
+        chat_digest(chat_buf_str(&hashed), &two);
+        assert_true(chat_digest_eq(&one, &two));
+    }
+
+    chat_buf_free(&hashed);
 }
 
 
