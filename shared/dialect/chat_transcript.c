@@ -427,6 +427,7 @@ keep_result(chat_transcript_t *t, chat_call_t *call,
     call->outcome = earlier->outcome;
     call->payload = earlier->payload;
     call->said = earlier->said;
+    call->value = earlier->value;
     call->hash = earlier->hash;
     call->approval = earlier->approval;
     call->reason = earlier->reason;

@@ -59,41 +59,31 @@ chat_call_is_settled(const chat_call_t *call)
 }
 
 
-/* The text that a JSON string has; its data is NULL without memory. */
-static chat_str_t
-unquote(chat_str_t json, chat_arena_t *arena)
-{
-    chat_json_doc_t doc;
-
-    return chat_json_parse(&doc, arena, json) == CHAT_OK
-               ? chat_json_string(&doc, doc.root)
-               : chat_str(NULL, 0);
-}
-
-
 const chat_digest_t *
 chat_call_fingerprint(const chat_call_t *call)
 {
-    chat_rc_e     rc = CHAT_ERROR;
-    chat_str_t    args = call->args;
-    chat_call_t  *made = (chat_call_t *) call;
-    chat_arena_t *arena;
+    chat_rc_e      rc = CHAT_ERROR;
+    chat_str_t     args = call->args;
+    chat_buf_t     text = { 0 };
+    chat_call_t   *made = (chat_call_t *) call;
+    unsigned char *p;
 
     if (args.data == NULL) {
         return &call->fingerprint;
     }
 
-    arena = chat_arena_create(0);
-
-    if (arena != NULL && call->quoted) {
-        args = unquote(args, arena);
+    if (call->quoted) {
+        p = chat_buf_reserve(&text, args.len + CHAT_JSON_ROOM);
+        args = chat_str(args.data + 1, args.len - 2);
+        args.len = p ? (size_t) (chat_json_unescape(args, p) - p) : 0;
+        args.data = p;
     }
 
-    if (arena != NULL && args.data != NULL) {
+    if (args.data != NULL) {
         rc = chat_fingerprint(call->name, args, &made->fingerprint);
     }
 
-    chat_arena_destroy(arena);
+    chat_buf_free(&text);
 
     if (rc != CHAT_OK) {
         return NULL;
@@ -107,22 +97,29 @@ chat_call_fingerprint(const chat_call_t *call)
 const chat_digest_t *
 chat_call_digest(const chat_call_t *call)
 {
-    chat_rc_e       rc = CHAT_ERROR;
+    chat_rc_e       rc = CHAT_OK;
     chat_call_t    *made = (chat_call_t *) call;
-    chat_arena_t   *arena;
-    chat_json_doc_t doc;
+    chat_json_t    *value = (chat_json_t *) call->value;
+    chat_json_doc_t doc = { .root = value };
 
     if (call->said.data == NULL) {
         return &call->digest;
     }
 
-    arena = chat_arena_create(0);
+    doc.arena = chat_arena_create(0);
 
-    if (arena != NULL && chat_json_parse(&doc, arena, call->said) == CHAT_OK) {
-        rc = call->hash(&doc, doc.root, &made->digest);
+    if (doc.arena == NULL) {
+        return NULL;
     }
 
-    chat_arena_destroy(arena);
+    if (value != NULL) { /* the body's tree is alive */
+        doc.text = chat_str(call->said.data - value->start, value->end);
+    } else {
+        rc = chat_json_parse(&doc, doc.arena, call->said);
+    }
+
+    rc = rc == CHAT_OK ? call->hash(&doc, doc.root, &made->digest) : rc;
+    chat_arena_destroy(doc.arena);
 
     if (rc != CHAT_OK) {
         return NULL;
@@ -169,6 +166,7 @@ hold_call(chat_hold_t *to, chat_call_t *call)
     call->node = NULL;
     call->result = NULL;
     call->place = NULL;
+    call->value = NULL;
 
     hold(to, &call->id);
     hold(to, &call->name);

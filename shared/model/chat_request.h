@@ -83,6 +83,7 @@ typedef struct {
     /* Nodes of the body's tree: */
     const chat_json_t *node;   /* the call's value */
     const chat_json_t *result; /* that of its result, or NULL */
+    const chat_json_t *value;  /* of said; NULL: it has none */
     const chat_json_t *place;  /* behind which its result stands or belongs;
                                   NULL: it belongs to the front */
     uint32_t earlier; /* while it is read: the call of its id before it that

@@ -354,6 +354,7 @@ call_result(chat_transcript_t *t, chat_call_t *call)
 
     call->payload = chat_json_raw(t->doc, call->result);
     call->said = call->payload;
+    call->value = call->result;
     call->hash = hash_answer;
     call->outcome = chat_json_has(t->doc, call->result, "status", "failed")
                         ? CHAT_OUTCOME_ERROR
