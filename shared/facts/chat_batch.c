@@ -6,6 +6,7 @@
  * claimant owns the claim, whether they came before it or after.
  */
 
+#include "bytes/chat_mix.h"
 #include "facts/chat_batch.h"
 
 #include <stdlib.h>
@@ -498,84 +499,69 @@ chat_attempt_expire_dead(chat_attempt_t *attempt,
 }
 
 
-#define CHAT_CARRIED_ID 4    /* bytes */
-#define CHAT_CARRIED_TEXT 24 /* digits of one result */
+/* Of 32 bits no hash keeps ids apart that are chosen to collide. */
+static void
+chat_carried_id(chat_str_t id, char *out)
+{
+    chat_mix_t                 mix;
+    unsigned char              hash[16];
+    static const chat_digest_t key = { "which call of its step is result" };
+
+    chat_mix_init(&mix, &key);
+    chat_mix_add(&mix, id);
+    chat_mix_end(&mix, hash);
+    chat_hex(hash, CHAT_CARRIED_ID / 2, out);
+}
 
 
 void
-chat_carried(chat_carried_t *carried, chat_str_t id, chat_outcome_e outcome,
-             const unsigned char *digest)
+chat_carried(chat_str_t id, chat_outcome_e outcome,
+             const unsigned char *digest, char *out)
 {
-    chat_digest_t  of;
-    unsigned char *value = carried->bytes + CHAT_CARRIED_ID;
+    unsigned char value[(CHAT_CARRIED - CHAT_CARRIED_ID) / 2];
 
-    chat_digest(id, &of);
-    memcpy(carried->bytes, of.bytes, CHAT_CARRIED_ID);
-    memcpy(value, digest, sizeof(carried->bytes) - CHAT_CARRIED_ID);
+    memcpy(value, digest, sizeof(value));
     value[0] ^= (unsigned char) outcome;
-    carried->stored = 0;
+    chat_carried_id(id, out);
+    chat_hex(value, sizeof(value), out + CHAT_CARRIED_ID);
 }
 
 
 static int
 chat_carried_compare(const void *one, const void *two)
 {
-    const chat_carried_t *a = one, *b = two;
-    int                   rc = memcmp(a->bytes, b->bytes, CHAT_CARRIED_ID);
-
-    return rc != 0 ? rc
-           : a->stored != b->stored
-               ? a->stored - b->stored
-               : memcmp(a->bytes, b->bytes, sizeof(a->bytes));
-}
-
-
-chat_str_t
-chat_carried_text(chat_carried_t *list, size_t n, chat_arena_t *arena)
-{
-    size_t i, len = 0;
-    char  *text = chat_arena_alloc(arena, n * CHAT_CARRIED_TEXT + 1);
-
-    if (text == NULL) {
-        return chat_str(NULL, 0);
-    }
-
-    if (n > 1) {
-        qsort(list, n, sizeof(*list), chat_carried_compare);
-    }
-
-    for (i = 0; i < n; i++) {
-        if (i == 0
-            || memcmp(list[i].bytes, list[i - 1].bytes, CHAT_CARRIED_ID) != 0)
-        {
-            chat_hex(list[i].bytes, sizeof(list[i].bytes), text + len);
-            len += CHAT_CARRIED_TEXT;
-        }
-    }
-
-    return chat_str(text, len);
+    return memcmp(one, two, CHAT_CARRIED);
 }
 
 
 static int
 chat_carried_compare_ids(const void *one, const void *two)
 {
-    return memcmp(one, two, 2 * CHAT_CARRIED_ID);
+    return memcmp(one, two, CHAT_CARRIED_ID);
+}
+
+
+chat_str_t
+chat_carried_text(char *list, size_t n)
+{
+    if (n > 1) {
+        qsort(list, n, CHAT_CARRIED, chat_carried_compare);
+    }
+
+    return chat_str(list, n * CHAT_CARRIED);
 }
 
 
 int
 chat_carried_has(chat_str_t results, chat_str_t id)
 {
-    char          hex[2 * CHAT_CARRIED_ID + 1];
-    chat_digest_t of;
+    char digits[CHAT_CARRIED_ID + 1];
 
-    chat_digest(id, &of);
-    chat_hex(of.bytes, CHAT_CARRIED_ID, hex);
+    chat_carried_id(id, digits);
 
     return results.len != 0
-           && bsearch(hex, results.data, results.len / CHAT_CARRIED_TEXT,
-                      CHAT_CARRIED_TEXT, chat_carried_compare_ids)
+           && bsearch(digits, results.data, results.len / CHAT_CARRIED,
+                      CHAT_CARRIED, chat_carried_compare_ids)
                   != NULL;
 }
 
@@ -586,17 +572,16 @@ chat_carried_agree(chat_str_t one, chat_str_t other)
     int    order;
     size_t i = 0, k = 0;
 
-    while (i + CHAT_CARRIED_TEXT <= one.len
-           && k + CHAT_CARRIED_TEXT <= other.len) {
-        order = memcmp(one.data + i, other.data + k, 2 * CHAT_CARRIED_ID);
+    while (i + CHAT_CARRIED <= one.len && k + CHAT_CARRIED <= other.len) {
+        order = memcmp(one.data + i, other.data + k, CHAT_CARRIED_ID);
 
         if (order == 0
-            && memcmp(one.data + i, other.data + k, CHAT_CARRIED_TEXT) != 0) {
+            && memcmp(one.data + i, other.data + k, CHAT_CARRIED) != 0) {
             return 0;
         }
 
-        i += order <= 0 ? CHAT_CARRIED_TEXT : 0;
-        k += order >= 0 ? CHAT_CARRIED_TEXT : 0;
+        i += order <= 0 ? CHAT_CARRIED : 0;
+        k += order >= 0 ? CHAT_CARRIED : 0;
     }
 
     return 1;

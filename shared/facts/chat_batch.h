@@ -17,21 +17,16 @@
 /* 1 if there is that fact; id empty: one of any message. */
 int chat_batch_has_message(const chat_fact_t *facts, size_t n, chat_str_t id);
 
-/* A result that a request carries: of which call, and what it is. */
-typedef struct {
-    unsigned char bytes[12]; /* 4 of the id's digest, 8 of the result */
-    int           stored;    /* its own one comes first */
-} chat_carried_t;
+/* A result that a request carries, in digits: of its call, then of itself. */
+#define CHAT_CARRIED 24
+#define CHAT_CARRIED_ID 8
 
-void chat_carried(chat_carried_t *carried, chat_str_t id,
-                  chat_outcome_e outcome, const unsigned char *digest);
+/* Writes one, and a NUL. */
+void chat_carried(chat_str_t id, chat_outcome_e outcome,
+                  const unsigned char *digest, char *out);
 
-/*
- * The results as one text in the arena, one for each call; the list is
- * sorted. NULL data without memory.
- */
-chat_str_t chat_carried_text(chat_carried_t *list, size_t n,
-                             chat_arena_t *arena);
+/* Sorts n of them: the text that a claim has. */
+chat_str_t chat_carried_text(char *list, size_t n);
 
 /* 1 if no call has one result in one text and another one in the other. */
 int chat_carried_agree(chat_str_t one, chat_str_t other);

@@ -18,12 +18,13 @@
 chat_str_t
 chat_gate_results(chat_question_t *q, const chat_batch_t *batch)
 {
-    size_t          i, n = 0, stored = batch ? batch->nmembers : 0;
-    chat_carried_t *list;
+    size_t i, n = 0, stored = batch ? batch->nmembers : 0;
+    char  *list;
     const chat_question_member_t *own;
     const chat_member_t          *member;
 
-    list = chat_arena_alloc(q->arena, (q->nmembers + stored) * sizeof(*list));
+    list =
+        chat_arena_alloc(q->arena, (q->nmembers + stored) * CHAT_CARRIED + 1);
     if (list == NULL) {
         return chat_str(NULL, 0);
     }
@@ -31,20 +32,23 @@ chat_gate_results(chat_question_t *q, const chat_batch_t *batch)
     for (i = 0; i < q->nmembers; i++) {
         own = &q->members[i];
         if (chat_outcome_is_final(own->outcome)) {
-            chat_carried(&list[n++], own->id, own->outcome, own->digest);
+            chat_carried(own->id, own->outcome, own->digest,
+                         list + CHAT_CARRIED * n++);
         }
     }
 
     for (i = 0; i < stored; i++) {
         member = &batch->members[i];
-        if (member->outcome != CHAT_OUTCOME_NONE) {
-            chat_carried(&list[n], member->id, member->outcome,
-                         member->digest);
-            list[n++].stored = 1;
+        own = chat_table_item(&q->index, member->id);
+        if (member->outcome != CHAT_OUTCOME_NONE
+            && (own == NULL || !chat_outcome_is_final(own->outcome)))
+        {
+            chat_carried(member->id, member->outcome, member->digest,
+                         list + CHAT_CARRIED * n++);
         }
     }
 
-    return chat_carried_text(list, n, q->arena);
+    return chat_carried_text(list, n);
 }
 
 
@@ -72,10 +76,7 @@ int
 chat_gate_asks_the_same(const chat_question_t *q,
                         const chat_attempt_t  *attempt)
 {
-    static const unsigned char none[16] = { 0 };
-
-    return memcmp(q->signature, none, 16) != 0
-           && memcmp(attempt->signature, q->signature, 16) == 0
+    return memcmp(attempt->signature, q->signature, 16) == 0
            && chat_carried_agree(attempt->results, q->own_results);
 }
 
@@ -379,7 +380,7 @@ chat_gate_attempt(const chat_question_t *q, uint32_t k)
                                .ms = q->now,
                                .results = q->sent_results };
 
-    if (q->sent_results.data != NULL) {
+    if (q->sent_results.data != NULL) { /* else it has no siblings */
         memcpy(attempt.signature, q->signature, 16);
     }
 

@@ -343,27 +343,6 @@ a_message_is_known_by_its_id(void **state)
 }
 
 
-/* Of two results for one call the first one, in the order of the text. */
-static void
-a_claim_lists_a_call_once(void **state)
-{
-    chat_str_t     one, two;
-    chat_carried_t list[3];
-    unsigned char  x[16] = { 1 }, y[16] = { 2 };
-
-    chat_carried(&list[0], chat_cstr("a"), CHAT_OUTCOME_OK, x);
-    one = chat_carried_text(list, 1, arena);
-
-    chat_carried(&list[1], chat_cstr("a"), CHAT_OUTCOME_OK, y);
-    list[1].stored = 1;
-    two = chat_carried_text(list, 2, arena);
-    assert_true(chat_str_eq(one, two));
-
-    chat_carried(&list[2], chat_cstr("b"), CHAT_OUTCOME_OK, x);
-    assert_int_equal(chat_carried_text(list, 3, arena).len, 2 * one.len);
-}
-
-
 static void
 without_memory_nothing_is_half_read(void **state)
 {
@@ -409,7 +388,6 @@ main(void)
         cmocka_unit_test(what_a_stream_left),
         cmocka_unit_test(a_seal_counts_the_calls_of_the_client),
         cmocka_unit_test(a_message_is_known_by_its_id),
-        cmocka_unit_test(a_claim_lists_a_call_once),
         cmocka_unit_test(without_memory_nothing_is_half_read),
     };
 

@@ -532,6 +532,22 @@ s108_own_results_come_before_stored_ones(void **state)
 }
 
 
+/* Without memory for the list no other request shares its answer. */
+static void
+a_claim_that_lacks_its_results_has_no_siblings(void **state)
+{
+    chat_attempt_t  attempt;
+    chat_question_t q = { .signature = { 1 } };
+
+    attempt = chat_gate_attempt(&q, 1);
+    assert_false(chat_gate_asks_the_same(&q, &attempt));
+
+    q.sent_results = chat_cstr("");
+    attempt = chat_gate_attempt(&q, 1);
+    assert_true(chat_gate_asks_the_same(&q, &attempt));
+}
+
+
 /* Each worker numbers its requests from 0. */
 static void
 an_attempt_belongs_to_one_request_of_one_worker(void **state)
@@ -612,6 +628,7 @@ main(void)
         cmocka_unit_test(s35_an_unknown_id_completes_nothing),
         cmocka_unit_test(s26_s27_repeated_results_are_nothing_new),
         cmocka_unit_test(s108_own_results_come_before_stored_ones),
+        cmocka_unit_test(a_claim_that_lacks_its_results_has_no_siblings),
         cmocka_unit_test(an_attempt_belongs_to_one_request_of_one_worker),
         cmocka_unit_test(s123_a_conversation_is_kept_by_its_provider),
         cmocka_unit_test(s30_a_result_before_its_call),
