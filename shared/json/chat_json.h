@@ -25,7 +25,8 @@ typedef enum {
     CHAT_JSON_NUMBER,
     CHAT_JSON_STRING,
     CHAT_JSON_ARRAY,
-    CHAT_JSON_OBJECT
+    CHAT_JSON_OBJECT,
+    CHAT_JSON_TYPES
 } chat_json_type_e;
 
 typedef struct chat_json_s chat_json_t;

@@ -338,15 +338,14 @@ canon_node(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
 {
     const unsigned char *start = doc->text.data + node->start;
 
-    if (node->type == CHAT_JSON_OBJECT) {
+    if ((node->has & CHAT_JSON_VARIED) == 0) {
+        chat_buf_add(out, chat_str(start, node->end - node->start));
+
+    } else if (node->type == CHAT_JSON_OBJECT) {
         canon_object(doc, node, out);
 
     } else if (node->type == CHAT_JSON_ARRAY) {
         canon_array(doc, node, out);
-
-    } else if (node->type == CHAT_JSON_STRING) {
-        canon_string(doc, chat_str(start, node->end - node->start), node->has,
-                     out);
 
     } else {
         (void) canon_scalar(doc, start, out);
@@ -371,9 +370,7 @@ chat_json_digest(chat_json_doc_t *doc, const chat_json_t *node,
     chat_rc_e  rc;
     chat_buf_t buf = { 0 };
 
-    if (node != NULL && node->type == CHAT_JSON_STRING
-        && (node->has & CHAT_JSON_VARIED) == 0)
-    {
+    if (node != NULL && (node->has & CHAT_JSON_VARIED) == 0) {
         chat_digest(chat_json_raw(doc, node), out); /* it is its own form */
         return CHAT_OK;
     }
