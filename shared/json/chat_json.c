@@ -67,7 +67,7 @@ next(const chat_json_parser_t *parser, const unsigned char **at)
 {
     const unsigned char *p = *at, *end = parser->end;
 
-    if (p<end && * p> ' ') {
+    if (p != end && *p > ' ') {
         return *p;
     }
 
@@ -189,9 +189,10 @@ read_string(const unsigned char *p, const unsigned char *end, unsigned *has)
 static inline const unsigned char *
 read_value(chat_json_parser_t *parser, const unsigned char *start)
 {
-    unsigned             has = 0;
-    chat_json_type_e     type;
-    const unsigned char *p, *end = parser->end;
+    unsigned                 has = 0;
+    chat_json_type_e         type;
+    const unsigned char     *p, *end = parser->end;
+    static const char *const words[] = { "null", "false", "true" };
 
     switch (next(parser, &start)) {
     case '"':
@@ -203,16 +204,12 @@ read_value(chat_json_parser_t *parser, const unsigned char *start)
     case '[':
         return add_open(parser, CHAT_JSON_ARRAY, ']', start);
     case 'n':
-        type = CHAT_JSON_NULL;
-        p = read_word(start, end, "null");
-        break;
     case 't':
-        type = CHAT_JSON_TRUE;
-        p = read_word(start, end, "true");
-        break;
     case 'f':
-        type = CHAT_JSON_FALSE;
-        p = read_word(start, end, "false");
+        type = *start == 'n'   ? CHAT_JSON_NULL
+               : *start == 't' ? CHAT_JSON_TRUE
+                               : CHAT_JSON_FALSE;
+        p = read_word(start, end, words[type]);
         break;
     default:
         type = CHAT_JSON_NUMBER;
@@ -312,8 +309,8 @@ parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text,
     doc->arena = arena;
     doc->duplicate = 0;
 
-    if (text.len > UINT32_MAX) {
-        return CHAT_LIMIT;
+    if (text.len == 0 || text.len > UINT32_MAX) {
+        return text.len == 0 ? CHAT_BAD : CHAT_LIMIT;
     }
 
     opened[0] = (chat_json_open_t){ .node = &left_out, .tail = &doc->root };
@@ -419,17 +416,9 @@ chat_json_decode(chat_str_t *s, unsigned char out[4])
 }
 
 
-/* The text between the quotes at start and end - 1. */
-static chat_str_t
-chat_json_inner(const chat_json_doc_t *doc, uint32_t start, uint32_t end)
-{
-    return chat_str(doc->text.data + start + 1, end - start - 2);
-}
-
-
 /* 1 if s, which has escapes, is this text. */
-static int
-chat_json_same_decoded(chat_str_t s, const char *text, size_t left)
+static __attribute__((noinline)) int
+is_same_decoded(chat_str_t s, const char *text, size_t left)
 {
     size_t        n;
     unsigned char ch[4];
@@ -449,18 +438,16 @@ chat_json_same_decoded(chat_str_t s, const char *text, size_t left)
 }
 
 
-/* 1 if the text is that of s, a string of which the scan found has. */
+/* 1 if the text is that of the string, of which the scan found has. */
 static inline int
-chat_json_same(chat_str_t s, unsigned has, const char *text, size_t left)
+is_same(const chat_json_doc_t *doc, uint32_t start, uint32_t end, unsigned has,
+        const char *text, size_t len)
 {
-    if ((has & CHAT_JSON_ESCAPED) == 0) {
-        return s.len == left
-               && (left == 0
-                   || (s.data[0] == (unsigned char) text[0]
-                       && memcmp(s.data, text, left) == 0));
-    }
+    chat_str_t s = chat_str(doc->text.data + start + 1, end - start - 2);
 
-    return chat_json_same_decoded(s, text, left);
+    return (has & CHAT_JSON_ESCAPED) == 0
+               ? s.len == len && memcmp(s.data, text, len) == 0
+               : is_same_decoded(s, text, len);
 }
 
 
@@ -503,7 +490,8 @@ chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
     }
 
     chat_json_note(node);
-    s = chat_json_inner(doc, node->start, node->end);
+    s = chat_str(doc->text.data + node->start + 1,
+                 node->end - node->start - 2);
     if ((node->has & CHAT_JSON_ESCAPED) == 0) {
         return s;
     }
@@ -512,14 +500,6 @@ chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
 
     return p ? chat_str(p, (size_t) (chat_json_unescape(s, p) - p))
              : chat_str(NULL, 0);
-}
-
-
-chat_str_t
-chat_json_text(chat_json_doc_t *doc, const chat_json_t *object,
-               const char *key)
-{
-    return chat_json_string(doc, chat_json_get(doc, object, key));
 }
 
 
@@ -532,18 +512,7 @@ chat_json_equals(chat_json_doc_t *doc, const chat_json_t *node,
     }
 
     chat_json_note(node);
-    return chat_json_same(chat_json_inner(doc, node->start, node->end),
-                          node->has, text, len);
-}
-
-
-static inline int
-chat_json_key_equals(const chat_json_doc_t *doc, const chat_json_t *member,
-                     const char *key, size_t len)
-{
-    return chat_json_same(
-        chat_json_inner(doc, member->key_start, member->key_end),
-        member->key_has, key, len);
+    return is_same(doc, node->start, node->end, node->has, text, len);
 }
 
 
@@ -552,7 +521,8 @@ chat_json_key_is(chat_json_doc_t *doc, const chat_json_t *member,
                  const char *key)
 {
     return member != NULL && member->key_end != 0
-           && chat_json_key_equals(doc, member, key, strlen(key));
+           && is_same(doc, member->key_start, member->key_end, member->key_has,
+                      key, strlen(key));
 }
 
 
@@ -567,38 +537,15 @@ chat_json_find(chat_json_doc_t *doc, const chat_json_t *object,
     }
 
     for (member = object->child; member != NULL; member = member->next) {
-        if (!chat_json_key_equals(doc, member, key, len)) {
-            continue;
+        if (is_same(doc, member->key_start, member->key_end, member->key_has,
+                    key, len))
+        {
+            doc->duplicate |= found != NULL;
+            found = member;
         }
-
-        if (found != NULL) {
-            doc->duplicate = 1;
-        }
-
-        found = member;
     }
 
     return found;
-}
-
-
-chat_json_t *
-chat_json_typed(chat_json_doc_t *doc, const chat_json_t *object,
-                const char *key, chat_json_type_e type)
-{
-    chat_json_t *node = chat_json_get(doc, object, key);
-
-    return node != NULL && node->type == type ? node : NULL;
-}
-
-
-chat_json_t *
-chat_json_first(chat_json_doc_t *doc, const chat_json_t *object,
-                const char *key)
-{
-    chat_json_t *list = chat_json_typed(doc, object, key, CHAT_JSON_ARRAY);
-
-    return list != NULL ? list->child : NULL;
 }
 
 

@@ -39,7 +39,7 @@ struct chat_json_s {
     uint32_t         key_start; /* of the member's key, quotes included */
     uint32_t         key_end;   /* one past it; 0: not a member */
     chat_json_type_e type;
-    unsigned char    has;     /* of a string: see chat_json_scan.h */
+    unsigned char    has;     /* it or a part of it: see chat_json_scan.h */
     unsigned char    key_has; /* likewise of its key */
     unsigned char    read;    /* 1: an accessor gave its value */
     unsigned char    opaque;  /* 1: an array with other elements, too */
@@ -82,12 +82,26 @@ chat_json_get(chat_json_doc_t *doc, const chat_json_t *object, const char *key)
 
 
 /* The same where it is of this type, else NULL. */
-chat_json_t *chat_json_typed(chat_json_doc_t *doc, const chat_json_t *object,
-                             const char *key, chat_json_type_e type);
+static inline chat_json_t *
+chat_json_typed(chat_json_doc_t *doc, const chat_json_t *object,
+                const char *key, chat_json_type_e type)
+{
+    chat_json_t *node = chat_json_get(doc, object, key);
+
+    return node != NULL && node->type == type ? node : NULL;
+}
+
 
 /* The first object in the array that has this key, else NULL. */
-chat_json_t *chat_json_first(chat_json_doc_t *doc, const chat_json_t *object,
-                             const char *key);
+static inline chat_json_t *
+chat_json_first(chat_json_doc_t *doc, const chat_json_t *object,
+                const char *key)
+{
+    chat_json_t *list = chat_json_typed(doc, object, key, CHAT_JSON_ARRAY);
+
+    return list != NULL ? list->child : NULL;
+}
+
 
 /* 1 if the member of object with this key is a string, text; or true. */
 int chat_json_has(chat_json_doc_t *doc, const chat_json_t *object,
@@ -107,8 +121,13 @@ int chat_json_key_is(chat_json_doc_t *doc, const chat_json_t *member,
 chat_str_t chat_json_string(chat_json_doc_t *doc, const chat_json_t *node);
 
 /* The same of the member of object with this key. */
-chat_str_t chat_json_text(chat_json_doc_t *doc, const chat_json_t *object,
-                          const char *key);
+static inline chat_str_t
+chat_json_text(chat_json_doc_t *doc, const chat_json_t *object,
+               const char *key)
+{
+    return chat_json_string(doc, chat_json_get(doc, object, key));
+}
+
 
 /*
  * Writes the decoded characters of s, a valid string between its quotes, to
