@@ -18,11 +18,13 @@
 /* An array or object that the parser has not closed yet. */
 typedef struct {
     chat_json_t     *node;
-    chat_json_t    **tail;    /* where its next child goes */
-    chat_json_type_e least;   /* of the children that the tree has */
-    uint32_t         longest; /* bytes of the last key */
-    unsigned char    close;   /* its last bracket */
-    unsigned char    begun;   /* it has a member or element */
+    chat_json_t    **tail;      /* where its next child goes */
+    chat_json_type_e least;     /* of the children that the tree has */
+    uint32_t         key_start; /* of the last member, in an object */
+    uint32_t         key_end;
+    unsigned char    key_has;
+    unsigned char    close; /* its last bracket */
+    unsigned char    begun; /* it has a member or element */
 } chat_json_open_t;
 
 /*
@@ -38,12 +40,9 @@ typedef struct {
     chat_json_t         *nodes_end;
     size_t               allocates; /* so many, when there are none */
     chat_json_type_e     least;     /* of the elements that arrays have */
-    uint32_t             key_start; /* of the member that is being read */
-    uint32_t             key_end;
-    unsigned             key_has;
-    chat_json_t         *left_out; /* stands for all that the tree lacks */
-    chat_json_open_t    *open;     /* the innermost one */
-    chat_json_open_t    *opened;   /* the root's, the first one */
+    chat_json_t         *left_out;  /* stands for all that the tree lacks */
+    chat_json_open_t    *open;      /* the innermost one */
+    chat_json_open_t    *opened;    /* the root's, the first one */
 } chat_json_parser_t;
 
 
@@ -122,14 +121,14 @@ add_value(chat_json_parser_t *parser, chat_json_type_e type, unsigned has,
     *node = (chat_json_t){
         .start = (uint32_t) (start - parser->text),
         .end = (uint32_t) (p - parser->text),
-        .key_start = parser->key_start,
-        .key_end = parser->key_end,
+        .key_start = open->key_start,
+        .key_end = open->key_end,
         .type = type,
         .has = (unsigned char) has,
-        .key_has = (unsigned char) parser->key_has,
+        .key_has = open->key_has,
     };
 
-    open->node->has |= (unsigned char) (has | parser->key_has);
+    open->node->has |= (unsigned char) (has | open->key_has);
     *open->tail = node;
     open->tail = &node->next;
     return node;
@@ -224,11 +223,11 @@ read_value(chat_json_parser_t *parser, const unsigned char *start)
 
 /* Reads a member's key and the colon. */
 static inline const unsigned char *
-read_key(chat_json_parser_t *parser, const unsigned char *start)
+read_key(const chat_json_parser_t *parser, const unsigned char *start)
 {
-    uint32_t             len;
     unsigned             has = 0;
     const unsigned char *p;
+    chat_json_open_t    *open = parser->open;
 
     if (next(parser, &start) != '"') {
         return NULL;
@@ -239,15 +238,13 @@ read_key(chat_json_parser_t *parser, const unsigned char *start)
         return NULL;
     }
 
-    len = (uint32_t) (p - start);
-    if (len <= parser->open->longest) {
-        parser->open->node->has |= CHAT_JSON_VARIED;
+    if ((uint32_t) (p - start) <= open->key_end - open->key_start) {
+        open->node->has |= CHAT_JSON_VARIED;
     }
 
-    parser->open->longest = len;
-    parser->key_start = (uint32_t) (start - parser->text);
-    parser->key_end = parser->key_start + len;
-    parser->key_has = has;
+    open->key_start = (uint32_t) (start - parser->text);
+    open->key_end = (uint32_t) (p - parser->text);
+    open->key_has = (unsigned char) has;
     return next(parser, &p) == ':' ? p + 1 : NULL;
 }
 
@@ -284,14 +281,7 @@ read_between(chat_json_parser_t *parser, const unsigned char *p)
         p++;
     }
 
-    if (open->close == '}') {
-        return read_key(parser, p);
-    }
-
-    parser->key_start = 0;
-    parser->key_end = 0;
-    parser->key_has = 0;
-    return p;
+    return open->close == '}' ? read_key(parser, p) : p;
 }
 
 
