@@ -636,19 +636,13 @@ read_table(ngx_chat_metrics_t *metrics, ngx_pool_t *pool, size_t table,
 }
 
 
+/* Of entries, or of numbers: an entry begins with its number. */
 static int
-compare_numbers(uint64_t a, uint64_t b)
+compare_numbers(const void *a, const void *b)
 {
-    return a < b ? -1 : a > b;
-}
+    const uint64_t *one = a, *two = b;
 
-
-static int
-compare_events(const void *a, const void *b)
-{
-    const chat_log_event_t *one = a, *two = b;
-
-    return compare_numbers(one->n, two->n);
+    return *one < *two ? -1 : *one > *two;
 }
 
 
@@ -658,10 +652,10 @@ static int
 compare_batches(const void *a, const void *b)
 {
     const chat_status_batch_t *one = a, *two = b;
-    int                        rc = compare_numbers(one->since, two->since);
+    int                        rc = compare_numbers(&one->since, &two->since);
 
     rc = rc ? rc : ngx_memcmp(one->name, two->name, sizeof(one->name));
-    return rc ? rc : compare_numbers(one->n, two->n);
+    return rc ? rc : compare_numbers(one, two);
 }
 
 
@@ -705,7 +699,7 @@ ngx_chat_metrics_events(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
         }
     }
 
-    ngx_qsort(events, status->nevents, sizeof(*events), compare_events);
+    ngx_qsort(events, status->nevents, sizeof(*events), compare_numbers);
     more = status->nevents - ngx_min(status->nevents, most);
     status->events = events + more;
     status->nevents -= more;

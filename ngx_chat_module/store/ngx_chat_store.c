@@ -55,25 +55,18 @@ ngx_chat_store_reply(void)
 
 void
 ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_op_t *op,
-                      chat_facts_t *reply)
+                      chat_rc_e rc, chat_facts_t *reply)
 {
     op->store = &base->store;
     op->answer = reply;
-    op->rc = reply != NULL && !reply->failed ? CHAT_OK : CHAT_ERROR;
+    op->rc = rc != CHAT_OK                    ? rc
+             : reply == NULL || reply->failed ? CHAT_ERROR
+                                              : CHAT_OK;
     op->next = NULL;
     op->link = base->end;
     *base->end = op;
     base->end = &op->next;
     ngx_post_event(&base->event, &ngx_posted_events);
-}
-
-
-void
-ngx_chat_store_refuse(ngx_chat_store_base_t *base, chat_store_op_t *op,
-                      chat_rc_e rc)
-{
-    ngx_chat_store_answer(base, op, NULL);
-    op->rc = rc;
 }
 
 

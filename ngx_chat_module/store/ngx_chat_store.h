@@ -39,13 +39,12 @@ ngx_int_t ngx_chat_store_base_init(ngx_chat_store_base_t *base,
 /* A new reply, in an arena that ends with it; NULL: no memory. */
 chat_facts_t *ngx_chat_store_reply(void);
 
-/* Posts op->done(). Takes the reply over; NULL or failed: CHAT_ERROR. */
+/*
+ * Posts op->done(). Takes the reply over; NULL or failed turns CHAT_OK into
+ * CHAT_ERROR.
+ */
 void ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_op_t *op,
-                           chat_facts_t *reply);
-
-/* The same without facts; rc is not CHAT_OK. */
-void ngx_chat_store_refuse(ngx_chat_store_base_t *base, chat_store_op_t *op,
-                           chat_rc_e rc);
+                           chat_rc_e rc, chat_facts_t *reply);
 
 /* cancel() of an op with a posted done(): takes it back, frees its reply. */
 void ngx_chat_store_forget(chat_store_op_t *op);

@@ -77,7 +77,7 @@ fail(sim_cmd_t *cmd)
     if (op != NULL) {
         detach(cmd);
         cmd->worker->failed = sim.now;
-        ngx_chat_store_refuse(&cmd->worker->base, op, CHAT_ERROR);
+        ngx_chat_store_answer(&cmd->worker->base, op, CHAT_ERROR, NULL);
     }
 }
 
@@ -194,13 +194,13 @@ on_reply(void *data, uintptr_t epoch)
     }
 
     if (op != NULL && !reply->full) {
-        ngx_chat_store_answer(&worker->base, op, facts);
+        ngx_chat_store_answer(&worker->base, op, CHAT_OK, facts);
     } else {
         chat_arena_destroy(facts->arena);
     }
 
     if (op != NULL && reply->full) {
-        ngx_chat_store_refuse(&worker->base, op, CHAT_LIMIT);
+        ngx_chat_store_answer(&worker->base, op, CHAT_LIMIT, NULL);
     }
 
     sim_leave(worker);
@@ -252,7 +252,7 @@ submit(sim_worker_t *worker, sim_cmd_t *cmd, chat_store_op_t *op)
     if (op != NULL && worker->base.store.state == CHAT_STORE_UNAVAILABLE) {
         cmd->op = NULL;
         worker->failed = sim.now;
-        ngx_chat_store_refuse(&worker->base, op, CHAT_ERROR);
+        ngx_chat_store_answer(&worker->base, op, CHAT_ERROR, NULL);
         return;
     }
 

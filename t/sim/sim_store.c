@@ -485,9 +485,10 @@ shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     all = sim_execute(worker, key, &copy);
 
     if (op != NULL && all) {
-        ngx_chat_store_answer(&worker->base, op, sim_reply(key, NULL, 0));
+        ngx_chat_store_answer(&worker->base, op, CHAT_OK,
+                              sim_reply(key, NULL, 0));
     } else if (op != NULL) {
-        ngx_chat_store_refuse(&worker->base, op, CHAT_LIMIT);
+        ngx_chat_store_answer(&worker->base, op, CHAT_LIMIT, NULL);
     }
 
     if (watch != NULL && all) {
@@ -503,7 +504,8 @@ shm_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     sim_worker_t *worker = (sim_worker_t *) store;
 
     if (sim_burn(worker)) {
-        ngx_chat_store_answer(&worker->base, op, sim_reply(key, fields, n));
+        ngx_chat_store_answer(&worker->base, op, CHAT_OK,
+                              sim_reply(key, fields, n));
     }
 }
 

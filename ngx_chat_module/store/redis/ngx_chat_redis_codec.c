@@ -239,7 +239,7 @@ submit(ngx_chat_store_redis_t *redis, ngx_chat_redis_cmd_t *cmd,
     if (ngx_chat_redis_cluster_submit(&redis->cluster, cmd) != NGX_OK
         && op != NULL)
     {
-        ngx_chat_store_refuse(&redis->base, op, CHAT_ERROR);
+        ngx_chat_store_answer(&redis->base, op, CHAT_ERROR, NULL);
     }
 }
 

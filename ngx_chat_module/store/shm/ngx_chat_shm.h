@@ -117,6 +117,7 @@ struct ngx_chat_shm_batch_s {
     ngx_uint_t             count;       /* of facts */
     unsigned               paid : 1;    /* a payload is stored */
     unsigned               cleared : 1; /* the fact cleared is */
+    unsigned               over : 1;    /* the last claim's end or void is */
     ngx_chat_shm_fact_t   *first;
     ngx_chat_shm_fact_t  **end; /* of the list of facts */
     ngx_chat_shm_fact_t   *root;

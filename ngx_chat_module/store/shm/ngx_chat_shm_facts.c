@@ -23,7 +23,6 @@
 #define NGX_CHAT_SHM_EVICT_LOOKS 64 /* batches tried for one allocation */
 #define NGX_CHAT_SHM_RESERVE 8      /* 1/8 of the zone takes no new batch */
 #define NGX_CHAT_SHM_BUCKET 2048    /* bytes of the zone for each bucket */
-#define NGX_CHAT_SHM_END 256        /* the longest end/ or void/ */
 
 
 static ngx_uint_t is_watched(ngx_chat_shm_ctx_t         *ctx,
@@ -169,39 +168,35 @@ value_of(const ngx_chat_shm_fact_t *fact)
  * Without its claim, another request with the same results would go upstream.
  */
 static ngx_uint_t
-is_claimed(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
+is_claimed(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
 {
-    u_char                    *last, end[NGX_CHAT_SHM_END];
-    ngx_uint_t                 i;
-    chat_str_t                 k, value, worker, request;
-    static const char *const   ends[] = { "void", "end" };
-    const ngx_chat_shm_fact_t *claim = batch->claim;
+    chat_str_t value;
 
-    if (claim == NULL) {
+    if (batch->claim == NULL || batch->over) {
         return 0;
     }
 
-    value = value_of(claim);
-    worker = chat_str_cut(&value, ' ');
-    request = chat_str_cut(&value, ' ');
+    value = value_of(batch->claim);
+    return ngx_chat_shm_alive(&ctx->base.store, chat_str_cut(&value, ' ')) & 1;
+}
 
-    if (!ngx_chat_shm_alive(&ctx->base.store, worker)) {
+
+/* 1 if the field is end/ or void/ of the last claim: k/worker/request. */
+static ngx_uint_t
+ends_claim(const ngx_chat_shm_fact_t *claim, chat_str_t field)
+{
+    chat_str_t k, value, word = chat_str_cut(&field, '/');
+
+    if (claim == NULL
+        || !(chat_str_is(word, "end") || chat_str_is(word, "void"))) {
         return 0;
     }
 
     k = chat_str(claim->data + 6, claim->field_len - 6u);
-
-    for (i = 0; i < 2; i++) {
-        last = ngx_snprintf(end, sizeof(end), "%s/%*s/%*s/%*s", ends[i], k.len,
-                            k.data, worker.len, worker.data, request.len,
-                            request.data);
-        if (ngx_chat_shm_facts_get(ctx, batch,
-                                   chat_str(end, (size_t) (last - end)))) {
-            return 0;
-        }
-    }
-
-    return 1;
+    value = value_of(claim);
+    return chat_str_eq(chat_str_cut(&field, '/'), k)
+           && chat_str_eq(chat_str_cut(&field, '/'), chat_str_cut(&value, ' '))
+           && chat_str_eq(field, chat_str_cut(&value, ' '));
 }
 
 
@@ -715,8 +710,10 @@ ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
 
     if (chat_str_starts(fact->field, "claim/")) {
         batch->claim = it;
+        batch->over = 0;
     }
 
+    batch->over |= ends_claim(batch->claim, fact->field) & 1;
     batch->cleared |= chat_str_is(fact->field, "cleared") & 1;
     return 1;
 }

@@ -198,10 +198,9 @@ shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 
     ngx_shmtx_unlock(&shpool->mutex);
 
-    if (op != NULL && added == NGX_ERROR) {
-        ngx_chat_store_refuse(&shm->base, op, CHAT_LIMIT);
-    } else if (op != NULL) {
-        ngx_chat_store_answer(&shm->base, op, reply);
+    if (op != NULL) {
+        ngx_chat_store_answer(
+            &shm->base, op, added == NGX_ERROR ? CHAT_LIMIT : CHAT_OK, reply);
     }
 
     if (watch != NULL && added != NGX_ERROR) {
@@ -230,7 +229,7 @@ shm_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 
     ngx_shmtx_unlock(&shm->shpool->mutex);
 
-    ngx_chat_store_answer(&shm->base, op, reply);
+    ngx_chat_store_answer(&shm->base, op, CHAT_OK, reply);
 }
 
 
@@ -265,7 +264,7 @@ shm_read(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     reply = batch != NULL ? ngx_chat_shm_log_read(shm, batch, position)
                           : all_facts(NULL);
     ngx_shmtx_unlock(&shm->shpool->mutex);
-    ngx_chat_store_answer(&shm->base, op, reply);
+    ngx_chat_store_answer(&shm->base, op, CHAT_OK, reply);
 }
 
 
