@@ -52,7 +52,7 @@ chat_recording_worker(chat_str_t feed, chat_str_t *worker)
 void
 chat_recording_read(const chat_fact_t *facts, size_t n, chat_recording_t *out)
 {
-    int         unrecorded = 0;
+    int         mode, unrecorded = 0;
     size_t      i;
     chat_fact_t fact;
 
@@ -62,12 +62,10 @@ chat_recording_read(const chat_fact_t *facts, size_t n, chat_recording_t *out)
         fact = facts[i];
 
         if (chat_str_is(fact.field, "record")) {
-            out->mode = CHAT_RECORDING_NONE;
-            while (
-                out->mode != CHAT_RECORDING_UNKNOWN
-                && !chat_str_is(fact.value, chat_recording_modes[out->mode]))
-            {
-                out->mode--;
+            for (mode = CHAT_RECORDING_NONE; mode > 0; mode--) {
+                if (chat_str_is(fact.value, chat_recording_modes[mode])) {
+                    out->mode = (chat_recording_mode_e) mode;
+                }
             }
 
         } else if (chat_str_is(fact.field, CHAT_RECORDING_HEAD)) {

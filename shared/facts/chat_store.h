@@ -6,10 +6,9 @@
  * changes one; only drop() and clear() remove facts; the facts of one join
  * become visible together; done() is never called inside the call that
  * queries, nor after cancel(), which is always safe, after done() and twice
- * too; a join that added anything notifies every worker named in a
- * wait/<worker> fact, and that of the last claim; a notification says "look
- * again" and carries no state; it may come without need, and several may come
- * as one.
+ * too; a join that added anything notifies every watch of a worker named in a
+ * wait/<worker> fact, or in the last claim; a notification says "look again"
+ * and carries no state; it may come without need, and several may come as one.
  */
 
 #ifndef CHAT_STORE_H

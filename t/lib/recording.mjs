@@ -53,7 +53,7 @@ export class Record {
   constructor(redis, tag, worker, request) {
     Object.assign(this, { redis, worker });
     const name = digest('stream', tag, worker, request);
-    this.key = `chat:{${tag.toString('hex')}}:${name.toString('hex')}`;
+    this.key = `chat:{${tag.toString('hex', 0, 4)}}:${name.toString('hex')}`;
     this.feeds = 0;
   }
 
@@ -106,7 +106,7 @@ export function headOf(bytes) {
 
 /* The facts of the batch itself; null while there are none. */
 export async function batchFacts(redis, batch, tenant = 'Bearer tester') {
-  const tag = tagOf(batch, tenant).toString('hex');
+  const tag = tagOf(batch, tenant).toString('hex', 0, 4);
   for (const key of await redis.command('KEYS', `chat:{${tag}}:*`)) {
     const found = /:[lp]$/.test(key) ? {} : await facts(redis, key);
     if (found['claim/1']) {

@@ -47,7 +47,7 @@ live('s48: over a cluster, while the slot moves', async (t) => {
     const one = await waiting(scene, 4);
     const { batch } = one;
     const [first] = (await c.keys('chat:{*')).filter((name) =>
-      /^chat:\{[0-9a-f]{64}\}/.test(name) && !known.includes(name));
+      /^chat:\{[0-9a-f]{8}\}/.test(name) && !known.includes(name));
     const slot = await c.slot(first);
     const from = await c.owner(slot);
     const to = c.masters[(c.masters.indexOf(from) + 1) % c.masters.length];

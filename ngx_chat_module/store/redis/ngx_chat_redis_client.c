@@ -16,7 +16,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "bytes/chat_slot.h"
 #include "store/redis/ngx_chat_redis_client.h"
 
 #define NGX_CHAT_REDIS_RESEND 5000 /* ms */
@@ -28,15 +27,6 @@
 #define NGX_CHAT_REDIS_GIVE_UP 700    /* since the last reply */
 #define NGX_CHAT_REDIS_GIVE_UP_MIN 100
 #define NGX_CHAT_REDIS_LOG_AGAIN 60000 /* the same error */
-
-
-static void
-add_words(ngx_chat_redis_cmd_t *cmd, chat_str_t words)
-{
-    while (words.len != 0) {
-        ngx_chat_redis_cmd_add(cmd, chat_str_cut(&words, ' '));
-    }
-}
 
 
 ngx_chat_redis_cmd_t *
@@ -60,69 +50,66 @@ ngx_chat_redis_cmd_create(const char *words,
     }
 
     cmd->arena = arena;
-    cmd->bytes = sizeof(ngx_chat_redis_cmd_t);
     cmd->done = done;
     cmd->data = data;
-    add_words(cmd, chat_cstr(words));
+    ngx_chat_redis_cmd_printf(cmd, words);
     return cmd;
+}
+
+
+void
+ngx_chat_redis_cmd_free(ngx_chat_redis_cmd_t *cmd)
+{
+    chat_buf_free(&cmd->args.text);
+    chat_arena_destroy(cmd->arena);
 }
 
 
 void
 ngx_chat_redis_cmd_add(ngx_chat_redis_cmd_t *cmd, chat_str_t arg)
 {
-    chat_str_t *copy =
-        cmd->failed ? NULL
-                    : chat_arena_push(cmd->arena, &cmd->args, &cmd->argc,
-                                      &cmd->args_size, sizeof(chat_str_t));
-
-    if (copy == NULL || chat_arena_dup(cmd->arena, arg, copy) != CHAT_OK) {
-        cmd->failed = 1;
-        return;
+    if (!cmd->failed) {
+        ngx_chat_redis_arg(&cmd->args, arg);
     }
-
-    cmd->bytes += arg.len + sizeof(chat_str_t);
 }
 
 
 void
-ngx_chat_redis_cmd_puts(ngx_chat_redis_cmd_t *cmd, const char *arg)
+ngx_chat_redis_cmd_number(ngx_chat_redis_cmd_t *cmd, uint64_t arg)
 {
-    ngx_chat_redis_cmd_add(cmd, chat_cstr(arg));
+    u_char  digits[CHAT_DIGITS], *end = digits + CHAT_DIGITS;
+    u_char *first = chat_digits(arg, end);
+
+    ngx_chat_redis_cmd_add(cmd, chat_str(first, (size_t) (end - first)));
+}
+
+
+chat_str_t
+ngx_chat_redis_cmd_arg(const ngx_chat_redis_cmd_t *cmd, size_t *at)
+{
+    uint64_t   len = 0;
+    chat_str_t rest;
+
+    /* behind the type: length, CR LF, the argument, CR LF */
+    rest =
+        chat_str(cmd->args.text.data + *at + 1, cmd->args.text.len - *at - 1);
+    (void) chat_str_number(chat_str_cut(&rest, CR), &len);
+    rest = chat_str(rest.data + 1, (size_t) len);
+    *at = (size_t) (rest.data - cmd->args.text.data) + rest.len + 2;
+    return rest;
 }
 
 
 void
 ngx_chat_redis_cmd_printf(ngx_chat_redis_cmd_t *cmd, const char *format, ...)
 {
-    u_char  text[NGX_CHAT_REDIS_WORDS], *end;
-    va_list args;
+    va_list list;
 
-    va_start(args, format);
-    end = ngx_vslprintf(text, text + sizeof(text), format, args);
-    va_end(args);
-    add_words(cmd, chat_str(text, (size_t) (end - text)));
-}
-
-
-void
-ngx_chat_redis_cmd_key(ngx_chat_redis_cmd_t *cmd, const char *format, ...)
-{
-    u_char     text[NGX_CHAT_REDIS_WORDS], *end;
-    va_list    args;
-    chat_str_t key;
-
-    va_start(args, format);
-    end = ngx_vslprintf(text, text + sizeof(text), format, args);
-    va_end(args);
-    key = chat_str(text, (size_t) (end - text));
-
-    if (!cmd->is_keyed) {
-        cmd->slot = chat_slot(key);
-        cmd->is_keyed = 1;
+    if (!cmd->failed) {
+        va_start(list, format);
+        ngx_chat_redis_words(&cmd->args, format, list);
+        va_end(list);
     }
-
-    ngx_chat_redis_cmd_add(cmd, key);
 }
 
 
@@ -133,7 +120,7 @@ ngx_chat_redis_ignore(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
         freeReplyObject(reply);
     }
 
-    chat_arena_destroy(cmd->arena);
+    ngx_chat_redis_cmd_free(cmd);
 }
 
 
@@ -227,8 +214,7 @@ ngx_chat_redis_flush(ngx_event_t *ev)
             continue;
         }
 
-        if (ngx_chat_redis_conn_send(&client->conn, cmd->args, cmd->argc)
-            != NGX_OK) {
+        if (ngx_chat_redis_conn_send(&client->conn, &cmd->args) != NGX_OK) {
             break; /* no memory: the deadline ends the connection */
         }
 
@@ -248,7 +234,9 @@ enqueue(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd)
     ngx_uint_t   i;
     ngx_queue_t *q = ngx_queue_sentinel(&client->cmds);
 
-    if (cmd->failed
+    cmd->bytes = sizeof(*cmd) + cmd->args.text.len;
+
+    if (cmd->failed || cmd->args.text.failed
         || (ngx_chat_redis_is_awaited(cmd)
             && client->state == CHAT_STORE_UNAVAILABLE))
     {
@@ -305,7 +293,7 @@ ngx_chat_redis_submit(ngx_chat_redis_client_t *client,
                       ngx_chat_redis_cmd_t    *cmd)
 {
     if (enqueue(client, cmd) != NGX_OK) {
-        chat_arena_destroy(cmd->arena);
+        ngx_chat_redis_cmd_free(cmd);
         return NGX_DECLINED;
     }
 
@@ -381,7 +369,7 @@ unsend(ngx_chat_redis_client_t *client)
 
         if (cmd->is_setup) {
             ngx_chat_redis_remove(client, cmd);
-            chat_arena_destroy(cmd->arena);
+            ngx_chat_redis_cmd_free(cmd);
         }
     }
 }
@@ -404,49 +392,55 @@ expire_copies(ngx_chat_redis_client_t *client)
     {
         ngx_queue_remove(&cmd->queue);
         client->resend_bytes -= cmd->bytes;
-        chat_arena_destroy(cmd->arena);
+        ngx_chat_redis_cmd_free(cmd);
     }
 }
 
 
 /*
- * 1 if this argument begins a claim that lost to the one in the reply. On a
- * server that lacks the winner it would stand, and its request knows nothing
- * of it. A join has four arguments for each fact, behind eight others; the
- * payload of another fact may look like a claim.
+ * Takes claims out of a join that lost to those in the reply. On a server that
+ * lacks the winner they would stand, and their requests know nothing of it.
  */
-static ngx_uint_t
-is_lost_claim(const ngx_chat_redis_cmd_t *cmd, size_t arg,
-              const redisReply *reply)
+static void
+drop_lost_claims(ngx_chat_redis_cmd_t *cmd, const redisReply *reply)
 {
-    size_t     i;
-    chat_str_t value, field = cmd->args[arg];
+    size_t      i, start, at = cmd->head;
+    chat_buf_t *text = &cmd->args.text;
+    chat_str_t  field, value, stored;
 
-    if (arg < 8 || arg % 4 != 0 || cmd->argc - arg < 4
-        || !chat_str_starts(field, "claim/"))
-    {
-        return 0;
-    }
+    while (at < text->len) {
+        start = at;
+        field = ngx_chat_redis_cmd_arg(cmd, &at);
+        value = ngx_chat_redis_cmd_arg(cmd, &at);
+        (void) ngx_chat_redis_cmd_arg(cmd, &at); /* 1: it has a payload */
+        (void) ngx_chat_redis_cmd_arg(cmd, &at);
 
-    for (i = 0; i + 1 < reply->elements; i += 2) {
-        if (chat_str_eq(ngx_chat_redis_text(reply->element[i]), field)) {
-            value = ngx_chat_redis_text(reply->element[i + 1]);
-            return value.len == 0
-                   || !chat_str_eq(chat_str(value.data + 1, value.len - 1),
-                                   cmd->args[arg + 1]);
+        for (i = chat_str_starts(field, "claim/") ? 0 : reply->elements;
+             i + 1 < reply->elements; i += 2)
+        {
+            stored = ngx_chat_redis_text(reply->element[i + 1]);
+
+            if (chat_str_eq(ngx_chat_redis_text(reply->element[i]), field)
+                && (stored.len != value.len + 1
+                    || memcmp(stored.data + 1, value.data, value.len) != 0))
+            {
+                text->len -= at - start;
+                cmd->args.argc -= 4;
+                ngx_memmove(text->data + start, text->data + at,
+                            text->len - start);
+                at = start;
+                break;
+            }
         }
     }
-
-    return 0;
 }
 
 
-/* Copies a command that has its reply to the resend buffer. */
+/* Moves the text of a command that has its reply to the resend buffer. */
 static void
-resend_add(ngx_chat_redis_client_t *client, const ngx_chat_redis_cmd_t *cmd,
+resend_add(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd,
            const redisReply *reply)
 {
-    size_t                i;
     ngx_chat_redis_cmd_t *copy;
 
     expire_copies(client);
@@ -459,21 +453,15 @@ resend_add(ngx_chat_redis_client_t *client, const ngx_chat_redis_cmd_t *cmd,
     }
 
     copy = ngx_chat_redis_cmd_create("", ngx_chat_redis_ignore, NULL);
-
-    for (i = 0; i < cmd->argc; i++) {
-        if (is_lost_claim(cmd, i, reply)) {
-            i += 3; /* the rest of that fact */
-            continue;
-        }
-
-        ngx_chat_redis_cmd_add(copy, cmd->args[i]);
-    }
-
     if (copy->failed) {
-        chat_arena_destroy(copy->arena);
         return;
     }
 
+    drop_lost_claims(cmd, reply);
+    copy->args = cmd->args;
+    ngx_memzero(&cmd->args, sizeof(cmd->args));
+    copy->head = cmd->head;
+    copy->bytes = cmd->bytes;
     copy->slot = cmd->slot;
     copy->is_keyed = cmd->is_keyed;
     copy->is_resendable = 1;
@@ -806,6 +794,6 @@ ngx_chat_redis_client_close(ngx_chat_redis_client_t *client)
 
     while ((cmd = ngx_chat_redis_next(&client->cmds, NULL)) != NULL) {
         ngx_chat_redis_remove(client, cmd);
-        chat_arena_destroy(cmd->arena);
+        ngx_chat_redis_cmd_free(cmd);
     }
 }

@@ -18,19 +18,16 @@
 #include "facts/chat_store.h"
 #include "store/redis/ngx_chat_redis_conn.h"
 
-#define NGX_CHAT_REDIS_WORDS 200 /* bytes of formatted arguments */
-
 typedef struct ngx_chat_redis_cmd_s    ngx_chat_redis_cmd_t;
 typedef struct ngx_chat_redis_client_s ngx_chat_redis_client_t;
 
 struct ngx_chat_redis_cmd_s {
-    ngx_queue_t   queue;
-    chat_arena_t *arena; /* of itself and its arguments */
-    chat_str_t   *args;
-    size_t        argc;
-    size_t        args_size; /* room in args */
-    size_t        bytes;
-    unsigned      slot; /* of its keys, if is_keyed */
+    ngx_queue_t           queue;
+    ngx_chat_redis_args_t args;
+    chat_arena_t         *arena; /* of itself, and of the facts in its reply */
+    size_t   head;  /* bytes of text before its facts, if resendable */
+    size_t   bytes; /* once it is submitted */
+    unsigned slot;  /* of its keys, if is_keyed */
 
     /*
      * reply is done()'s to free; NULL: the server could not be reached. done()
@@ -131,27 +128,24 @@ void ngx_chat_redis_log_error(ngx_chat_redis_client_t *client,
 
 /*
  * A new command of these words, which are separated by spaces. Without memory
- * the command has failed: it can be used like any other, but not submitted. It
- * ends with its arena.
+ * the command has failed: it can be used like any other, but not submitted.
  */
 ngx_chat_redis_cmd_t *ngx_chat_redis_cmd_create(
     const char *words,
     void (*done)(ngx_chat_redis_cmd_t *cmd, redisReply *reply), void *data);
 
+void ngx_chat_redis_cmd_free(ngx_chat_redis_cmd_t *cmd);
+
 /* Adds a copy of an argument. */
 void ngx_chat_redis_cmd_add(ngx_chat_redis_cmd_t *cmd, chat_str_t arg);
-void ngx_chat_redis_cmd_puts(ngx_chat_redis_cmd_t *cmd, const char *arg);
+void ngx_chat_redis_cmd_number(ngx_chat_redis_cmd_t *cmd, uint64_t arg);
 
-/*
- * Adds arguments by a format of ngx_sprintf(), separated by spaces; together
- * at most NGX_CHAT_REDIS_WORDS bytes.
- */
+/* The argument at this byte of the text; *at becomes that of the next one. */
+chat_str_t ngx_chat_redis_cmd_arg(const ngx_chat_redis_cmd_t *cmd, size_t *at);
+
+/* Adds arguments as ngx_chat_redis_words(). */
 void ngx_chat_redis_cmd_printf(ngx_chat_redis_cmd_t *cmd, const char *format,
                                ...);
-
-/* Adds one argument, a key. The first key sets the slot, which all share. */
-void ngx_chat_redis_cmd_key(ngx_chat_redis_cmd_t *cmd, const char *format,
-                            ...);
 
 /* A done() that frees command and reply. */
 void ngx_chat_redis_ignore(ngx_chat_redis_cmd_t *cmd, redisReply *reply);

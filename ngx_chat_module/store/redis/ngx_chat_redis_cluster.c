@@ -651,6 +651,6 @@ ngx_chat_redis_cluster_close(ngx_chat_redis_cluster_t *cluster)
     }
 
     while ((cmd = ngx_chat_redis_take(&cluster->retry)) != NULL) {
-        chat_arena_destroy(cmd->arena);
+        ngx_chat_redis_cmd_free(cmd);
     }
 }

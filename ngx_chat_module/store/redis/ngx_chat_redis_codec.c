@@ -22,21 +22,19 @@
 #include "store/redis/ngx_chat_store_redis.h"
 
 #define NGX_CHAT_REDIS_ARGS_MAX 4096 /* of a join that facts are added to */
-#define NGX_CHAT_REDIS_HEX 64        /* of a digest */
+#define NGX_CHAT_REDIS_HEAD_ARGS 9   /* of a join, before its facts */
+#define NGX_CHAT_REDIS_HEX 64        /* digits of a name */
+#define NGX_CHAT_REDIS_TAG 8         /* digits of a tag, enough for a slot */
 #define NGX_CHAT_REDIS_ID "%uL-0"    /* of a log's entry: position + 1 */
 /* Workers looked up for one reply; more than a trimmed index can name. */
 #define NGX_CHAT_REDIS_LOOK_UP 256
-
-/* The arguments of a join: from the first key to the first fact. */
-#define NGX_CHAT_REDIS_ARG_KEY 3
-#define NGX_CHAT_REDIS_ARG_FACTS 8
 
 static void on_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
 
 /* Of the keys of facts, payloads and log. */
 static const char *const suffixes[] = { "", ":p", ":l" };
 
-/* see: facts of f; put: fields that were put just now. */
+/* see: facts of f; put: fields that were put just now; own: not notified. */
 #define NGX_CHAT_REDIS_NOTIFY                                             \
     "local wake,last={},0\n"                                              \
     "for i=1,#see,2 do\n"                                                 \
@@ -46,6 +44,7 @@ static const char *const suffixes[] = { "", ":p", ":l" };
     " if k>last then last,see.w=k,see[i+1]:match('^.(%S+)') end\n"        \
     "end\n"                                                               \
     "if see.w then wake[see.w]=1 end\n"                                   \
+    "wake[own]=nil\n"                                                     \
     "for w in pairs(wake) do\n"                                           \
     " redis.call('PUBLISH','" NGX_CHAT_REDIS_CHANNEL "'..w,\n"            \
     "  f:match('}:(................)')) end\n"
@@ -53,29 +52,31 @@ static const char *const suffixes[] = { "", ":p", ":l" };
 
 static const char *const scripts[] = {
     /* NGX_CHAT_REDIS_JOIN */
-    "local f,p,was=KEYS[1],KEYS[2],false\n"
-    "if ARGV[3]=='1' then\n"
+    "local f,p,mode,own,was=KEYS[1],KEYS[2],ARGV[3],ARGV[4],false\n"
+    "if mode=='clear' then\n"
     " was=redis.call('HGETALL',f) redis.call('DEL',unpack(KEYS)) end\n"
-    "local more=(#ARGV-3)/4\n"
+    "local more=(#ARGV-4)/4\n"
     "if more>0 and ARGV[#ARGV-3]:find('^wait/') then more=more-1 end\n"
     "if more>0 and redis.call('HLEN',f)+more>tonumber(ARGV[2]) then\n"
     " return redis.error_reply('FULL') end\n"
-    "local new,put=was,{}\n"
-    "for i=4,#ARGV,4 do\n"
+    "local new,put,other=was,{},{}\n"
+    "for i=5,#ARGV,4 do\n"
     " local n,v=ARGV[i],ARGV[i+1]\n"
     " local h=redis.call('HGET',f,n)\n"
+    " if h and h:sub(2)~=v then other[#other+1],other[#other+2]=n,h end\n"
     " if not h then h='0'..v redis.call('HSET',f,n,h) new,put[n]=true,1 end\n"
     " if ARGV[i+2]=='1' and h=='0'..v then new=true\n"
     "  redis.call('HSET',f,n,'1'..v)\n"
     "  redis.call('HSET',p,n,#v..'\\n'..v..ARGV[i+3]) end\n"
     "end\n"
-    "local all=redis.call('HGETALL',f)\n"
-    "if not new then return all end\n"
+    "local all=(new or mode=='join') and redis.call('HGETALL',f)\n"
+    "local out=mode=='join' and all or other\n"
+    "if not new then return out end\n"
     "redis.call('EXPIRE',f,ARGV[1]) redis.call('EXPIRE',p,ARGV[1])\n"
-    "local see=was or all\n" NGX_CHAT_REDIS_NOTIFY "return all\n",
+    "local see=was or all\n" NGX_CHAT_REDIS_NOTIFY "return out\n",
 
     /* NGX_CHAT_REDIS_APPEND */
-    "local f,put=KEYS[1],{}\n"
+    "local f,put,own=KEYS[1],{},''\n"
     "local see=redis.call('HGETALL',f)\n"
     "if #see==0 or redis.call('HGET',f,'cleared') then return {} end\n"
     "local r=redis.pcall('XADD',KEYS[3],'MINID','~',ARGV[2],unpack(ARGV,3))\n"
@@ -100,15 +101,25 @@ static const char *const scripts[] = {
 };
 
 
-/* Adds chat:{tag}:name, with :p for the payloads or :l for the log. */
+/* Adds chat:{tag}:name once for each suffix, and sets the slot of the tag. */
 static void
-add_key(ngx_chat_redis_cmd_t *cmd, const chat_key_t *key, const char *suffix)
+add_keys(ngx_chat_redis_cmd_t *cmd, const chat_key_t *key,
+         const char *const *suffix, ngx_uint_t n)
 {
-    char tag[NGX_CHAT_REDIS_HEX + 1], name[NGX_CHAT_REDIS_HEX + 1];
+    char  text[6 + NGX_CHAT_REDIS_TAG + 2 + NGX_CHAT_REDIS_HEX + 3] = "chat:{";
+    char *tag = text + 6, *name = tag + NGX_CHAT_REDIS_TAG + 2;
 
-    chat_hex(key->tag.bytes, NGX_CHAT_REDIS_HEX / 2, tag);
+    chat_hex(key->tag.bytes, NGX_CHAT_REDIS_TAG / 2, tag);
     chat_hex(key->name.bytes, NGX_CHAT_REDIS_HEX / 2, name);
-    ngx_chat_redis_cmd_key(cmd, "chat:{%s}:%s%s", tag, name, suffix);
+    name[-2] = '}';
+    name[-1] = ':';
+    cmd->slot = chat_slot(chat_str(tag, NGX_CHAT_REDIS_TAG));
+    cmd->is_keyed = 1;
+
+    for (; n > 0; n--) {
+        (void) strcpy(name + NGX_CHAT_REDIS_HEX, *suffix++);
+        ngx_chat_redis_cmd_add(cmd, chat_cstr(text));
+    }
 }
 
 
@@ -118,16 +129,12 @@ call(ngx_chat_store_redis_t *redis, ngx_uint_t script,
      void (*done)(ngx_chat_redis_cmd_t *cmd, redisReply *reply),
      const chat_key_t *key, const char *const *suffix, ngx_uint_t n)
 {
-    ngx_uint_t            i;
     ngx_chat_redis_cmd_t *cmd;
 
     cmd = ngx_chat_redis_cmd_create("EVALSHA", done, redis);
-    ngx_chat_redis_cmd_printf(cmd, "%s %ui", redis->sha[script], n);
-
-    for (i = 0; i < n; i++) {
-        add_key(cmd, key, suffix[i]);
-    }
-
+    ngx_chat_redis_cmd_add(cmd, chat_cstr(redis->sha[script]));
+    ngx_chat_redis_cmd_number(cmd, n);
+    add_keys(cmd, key, suffix, n);
     return cmd;
 }
 
@@ -141,7 +148,7 @@ ngx_chat_redis_load_scripts(ngx_chat_redis_client_t *client)
     for (i = 0; i < NGX_CHAT_REDIS_SCRIPTS; i++) {
         cmd = ngx_chat_redis_cmd_create("SCRIPT LOAD", ngx_chat_redis_ignore,
                                         NULL);
-        ngx_chat_redis_cmd_puts(cmd, scripts[i]);
+        ngx_chat_redis_cmd_add(cmd, chat_cstr(scripts[i]));
         (void) ngx_chat_redis_submit(client, cmd);
     }
 }
@@ -155,21 +162,35 @@ add_facts(ngx_chat_redis_cmd_t *cmd, const chat_fact_t *facts, size_t n)
     for (i = 0; i < n; i++) {
         ngx_chat_redis_cmd_add(cmd, facts[i].field);
         ngx_chat_redis_cmd_add(cmd, facts[i].value);
-        ngx_chat_redis_cmd_puts(cmd, facts[i].has_payload ? "1" : "0");
+        ngx_chat_redis_cmd_number(cmd, facts[i].has_payload != 0);
         ngx_chat_redis_cmd_add(cmd, facts[i].payload);
     }
 }
 
 
-/* A join without facts; clear: of a key that is emptied first. */
+/*
+ * A join without facts. mode: join, put (nothing awaits the facts of the key),
+ * or clear (the key is emptied first). A server executes the watch of a later
+ * command later: without a watch this worker is not notified.
+ */
 static ngx_chat_redis_cmd_t *
 create_join(ngx_chat_store_redis_t *redis, const chat_key_t *key, uint32_t ttl,
-            size_t most, ngx_uint_t clear)
+            size_t most, const char *mode)
 {
+    chat_str_t            own = redis->base.store.worker;
     ngx_chat_redis_cmd_t *cmd = call(redis, NGX_CHAT_REDIS_JOIN, on_join, key,
-                                     suffixes, clear ? 3 : 2);
+                                     suffixes, *mode == 'c' ? 3 : 2);
 
-    ngx_chat_redis_cmd_printf(cmd, "%uD %uz %ui", ttl, most, clear);
+    if (redis->cluster.is_cluster
+        || ngx_chat_store_is_watched(&redis->base, key)) {
+        own = chat_str(NULL, 0);
+    }
+
+    ngx_chat_redis_cmd_number(cmd, ttl);
+    ngx_chat_redis_cmd_number(cmd, most);
+    ngx_chat_redis_cmd_add(cmd, chat_cstr(mode));
+    ngx_chat_redis_cmd_add(cmd, own);
+    cmd->head = cmd->args.text.len;
     return cmd;
 }
 
@@ -182,7 +203,6 @@ create_join(ngx_chat_store_redis_t *redis, const chat_key_t *key, uint32_t ttl,
 static ngx_uint_t
 add_to_unsent(ngx_chat_store_redis_t *redis, const ngx_chat_redis_cmd_t *from)
 {
-    size_t                   i, argc, bytes;
     ngx_chat_redis_cmd_t    *cmd;
     ngx_chat_redis_client_t *client =
         ngx_chat_redis_cluster_client(&redis->cluster, from->slot);
@@ -191,35 +211,26 @@ add_to_unsent(ngx_chat_store_redis_t *redis, const ngx_chat_redis_cmd_t *from)
                          queue);
 
     if (ngx_queue_empty(&client->cmds) || cmd->is_sent || cmd->op != NULL
-        || cmd->done != on_join || cmd->argc > NGX_CHAT_REDIS_ARGS_MAX
-        || from->failed
-        || client->bytes + from->bytes > NGX_CHAT_REDIS_PENDING)
+        || cmd->done != on_join || cmd->args.argc > NGX_CHAT_REDIS_ARGS_MAX
+        || from->args.text.failed || from->failed
+        || client->bytes + from->args.text.len > NGX_CHAT_REDIS_PENDING
+        || !chat_str_eq(chat_str(cmd->args.text.data, cmd->head),
+                        chat_str(from->args.text.data, from->head)))
     {
         return 0;
     }
 
-    for (i = NGX_CHAT_REDIS_ARG_KEY; i < NGX_CHAT_REDIS_ARG_FACTS; i++) {
-        if (!chat_str_eq(cmd->args[i], from->args[i])) {
-            return 0;
-        }
-    }
-
-    argc = cmd->argc;
-    bytes = cmd->bytes;
-
-    for (; i < from->argc; i++) {
-        ngx_chat_redis_cmd_add(cmd, from->args[i]);
-    }
-
-    if (cmd->failed) {
-        cmd->failed = 0;
-        cmd->argc = argc; /* all of the facts or none */
-        cmd->bytes = bytes;
+    chat_buf_add(&cmd->args.text, chat_str(from->args.text.data + from->head,
+                                           from->args.text.len - from->head));
+    if (cmd->args.text.failed) {
+        cmd->args.text.failed = 0; /* it has all of the facts or none */
         return 0;
     }
 
+    cmd->args.argc += from->args.argc - NGX_CHAT_REDIS_HEAD_ARGS;
+    cmd->bytes += from->args.text.len;
     cmd->is_resendable |= from->is_resendable;
-    client->bytes += cmd->bytes - bytes;
+    client->bytes += from->args.text.len;
     return 1;
 }
 
@@ -257,14 +268,15 @@ redis_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
         ngx_chat_store_watch_add(&redis->base, watch, key);
     }
 
-    cmd = create_join(redis, key, ttl,
-                      (size_t) store->most_facts * (op ? 1 : 2), 0);
+    cmd =
+        create_join(redis, key, ttl, (size_t) store->most_facts * (op ? 1 : 2),
+                    op ? "join" : "put");
     cmd->is_resendable = n > 0;
     add_facts(cmd, facts, n);
     add_facts(cmd, &redis->base.wait, watch != NULL);
 
     if (op == NULL && watch == NULL && add_to_unsent(redis, cmd)) {
-        chat_arena_destroy(cmd->arena);
+        ngx_chat_redis_cmd_free(cmd);
         return;
     }
 
@@ -278,7 +290,7 @@ redis_clear(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
     ngx_chat_redis_cmd_t   *cmd;
     ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
 
-    cmd = create_join(redis, key, ttl, store->most_facts, 1);
+    cmd = create_join(redis, key, ttl, store->most_facts, "clear");
     add_facts(cmd, &redis->base.cleared, 1);
     submit(redis, cmd, NULL);
 }
@@ -287,19 +299,20 @@ redis_clear(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
 /* Adds a key and fields to cmd, and submits it for op. */
 static void
 submit_fields(chat_store_t *store, ngx_chat_redis_cmd_t *cmd,
-              chat_store_op_t *op, const chat_key_t *key, const char *suffix,
-              const chat_str_t *fields, size_t n)
+              chat_store_op_t *op, const chat_key_t *key,
+              const char *const *suffix, const chat_str_t *fields, size_t n)
 {
     size_t i;
 
-    add_key(cmd, key, suffix);
+    add_keys(cmd, key, suffix, 1);
+    cmd->head = cmd->args.text.len;
 
     for (i = 0; i < n; i++) {
         ngx_chat_redis_cmd_add(cmd, fields[i]);
     }
 
     if (n == 0) {
-        ngx_chat_redis_cmd_puts(cmd, ""); /* Redis requires one */
+        ngx_chat_redis_cmd_add(cmd, chat_cstr("")); /* Redis requires one */
     }
 
     submit((ngx_chat_store_redis_t *) store, cmd, op);
@@ -312,12 +325,11 @@ redis_drop(chat_store_t *store, const chat_key_t *key,
 {
     submit_fields(
         store, ngx_chat_redis_cmd_create("HDEL", ngx_chat_redis_ignore, NULL),
-        NULL, key, "", fields, n);
+        NULL, key, suffixes, fields, n);
 }
 
 
-/* Calls op->done(), if it still awaits the command, and ends command and
- * reply. */
+/* Calls op->done(), if it still awaits cmd; ends command and reply. */
 static void
 finish(ngx_chat_redis_cmd_t *cmd, redisReply *reply, chat_rc_e rc,
        const chat_fact_t *facts, size_t n)
@@ -513,11 +525,12 @@ read_payload(ngx_chat_redis_cmd_t *cmd, const redisReply *reply, size_t i,
     uint64_t   len;
     chat_str_t text = ngx_chat_redis_text(reply->element[i]);
 
+    fact->field = ngx_chat_redis_cmd_arg(cmd, &cmd->head);
+
     if (!chat_str_number(chat_str_cut(&text, '\n'), &len) || len > text.len) {
         return 0;
     }
 
-    fact->field = cmd->args[i + 2];
     fact->value = chat_str(text.data, (size_t) len);
     fact->payload = chat_str(text.data + len, text.len - (size_t) len);
     fact->has_payload = 1;
@@ -528,7 +541,7 @@ read_payload(ngx_chat_redis_cmd_t *cmd, const redisReply *reply, size_t i,
 static void
 on_payloads(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    if (reply != NULL && reply->elements + 2 != cmd->argc) {
+    if (reply != NULL && reply->elements + 2 != cmd->args.argc) {
         fail(cmd, reply);
     } else {
         finish_array(cmd, reply, 1, read_payload);
@@ -541,7 +554,7 @@ redis_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
                const chat_str_t *fields, size_t n)
 {
     submit_fields(store, ngx_chat_redis_cmd_create("HMGET", on_payloads, NULL),
-                  op, key, ":p", fields, n);
+                  op, key, &suffixes[1], fields, n);
 }
 
 
@@ -607,6 +620,7 @@ redis_append(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
         cmd, "%uD " NGX_CHAT_REDIS_ID " " NGX_CHAT_REDIS_ID " %s", ttl,
         ngx_min(keep, position) + 1, position + 1, last ? "l" : "b");
     ngx_chat_redis_cmd_add(cmd, bytes);
+    cmd->head = cmd->args.text.len;
     /* one server executes commands in the order of the connection */
     submit(redis, cmd, redis->cluster.is_cluster ? op : NULL);
 }
@@ -667,10 +681,10 @@ redis_alive(chat_store_t *store, chat_str_t worker)
 static int
 redis_key_unavailable(chat_store_t *store, const chat_key_t *key)
 {
-    char                    tag[NGX_CHAT_REDIS_HEX + 1];
+    char                    tag[NGX_CHAT_REDIS_TAG + 1];
     ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
 
-    chat_hex(key->tag.bytes, NGX_CHAT_REDIS_HEX / 2, tag);
+    chat_hex(key->tag.bytes, NGX_CHAT_REDIS_TAG / 2, tag);
     return ngx_chat_redis_cluster_client(&redis->cluster,
                                          chat_slot(chat_cstr(tag)))
                ->state

@@ -174,25 +174,47 @@ clean_error(redisReply *reply)
 }
 
 
-/* Adds the type and number that an array or a string begins with. */
-static void
-add_header(chat_buf_t *out, u_char type, size_t n)
+void
+ngx_chat_redis_arg(ngx_chat_redis_args_t *args, chat_str_t arg)
 {
-    u_char text[CHAT_DIGITS + 3], *end = text + sizeof(text), *start;
+    u_char  digits[CHAT_DIGITS], *end = digits + CHAT_DIGITS;
+    u_char *first = chat_digits(arg.len, end);
+    u_char *p = chat_buf_reserve(&args->text, CHAT_DIGITS + 5 + arg.len);
 
-    end[-2] = CR;
-    end[-1] = LF;
-    start = chat_digits(n, end - 2);
-    *--start = type;
-    chat_buf_add(out, chat_str(start, (size_t) (end - start)));
+    args->argc++;
+
+    if (p != NULL) {
+        *p++ = '$';
+        p = ngx_cpymem(p, first, end - first);
+        *p++ = CR;
+        *p++ = LF;
+        p = chat_str_copy(p, arg);
+        *p++ = CR;
+        *p++ = LF;
+        args->text.len = (size_t) (p - args->text.data);
+    }
+}
+
+
+void
+ngx_chat_redis_words(ngx_chat_redis_args_t *args, const char *fmt,
+                     va_list list)
+{
+    u_char     text[1024];
+    u_char    *end = ngx_vslprintf(text, text + sizeof(text), fmt, list);
+    chat_str_t rest = chat_str(text, (size_t) (end - text));
+
+    while (rest.len != 0) {
+        ngx_chat_redis_arg(args, chat_str_cut(&rest, ' '));
+    }
 }
 
 
 ngx_int_t
-ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, const chat_str_t *args,
-                         size_t argc)
+ngx_chat_redis_conn_send(ngx_chat_redis_conn_t       *conn,
+                         const ngx_chat_redis_args_t *args)
 {
-    size_t      i, start;
+    size_t      start;
     chat_buf_t *out = &conn->out;
 
     ngx_post_event(&conn->flush, &ngx_posted_events);
@@ -204,15 +226,10 @@ ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, const chat_str_t *args,
     }
 
     start = out->len;
-    add_header(out, '*', argc);
+    chat_buf_format(out, "*%d\r\n", (uint64_t) args->argc);
+    chat_buf_add(out, chat_buf_str(&args->text));
 
-    for (i = 0; i < argc; i++) {
-        add_header(out, '$', args[i].len);
-        chat_buf_add(out, args[i]);
-        chat_buf_puts(out, "\r\n");
-    }
-
-    if (out->failed) {
+    if (out->failed || args->text.failed) {
         out->len = start; /* whole commands only */
         return NGX_ERROR;
     }
@@ -224,22 +241,14 @@ ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, const chat_str_t *args,
 void
 ngx_chat_redis_conn_command(ngx_chat_redis_conn_t *conn, const char *fmt, ...)
 {
-    u_char     text[1024], *end;
-    size_t     n;
-    va_list    args;
-    chat_str_t rest, words[3];
+    va_list               list;
+    ngx_chat_redis_args_t args = { 0 };
 
-    va_start(args, fmt);
-    end = ngx_vslprintf(text, text + sizeof(text), fmt, args);
-    va_end(args);
-
-    rest = chat_str(text, (size_t) (end - text));
-
-    for (n = 0; n < 3 && rest.len != 0; n++) {
-        words[n] = chat_str_cut(&rest, ' ');
-    }
-
-    (void) ngx_chat_redis_conn_send(conn, words, n);
+    va_start(list, fmt);
+    ngx_chat_redis_words(&args, fmt, list);
+    va_end(list);
+    (void) ngx_chat_redis_conn_send(conn, &args);
+    chat_buf_free(&args.text);
 }
 
 
@@ -576,8 +585,7 @@ start_handshake(ngx_chat_redis_conn_t *conn)
 {
     ngx_connection_t            *c = conn->peer.connection;
     const ngx_chat_redis_conf_t *conf = conn->conf;
-    chat_str_t auth[] = { CHAT_STR("AUTH"), ngx_chat_str(&conf->user),
-                          ngx_chat_str(&conf->password) };
+    ngx_chat_redis_args_t        auth = { 0 };
 
     c->read->handler = on_readable;
     c->write->handler = on_writable;
@@ -587,8 +595,13 @@ start_handshake(ngx_chat_redis_conn_t *conn)
 
     if (conf->password.len) {
         conn->due++;
-        auth[1] = conf->user.len ? auth[1] : auth[2];
-        (void) ngx_chat_redis_conn_send(conn, auth, conf->user.len ? 3 : 2);
+        ngx_chat_redis_arg(&auth, chat_cstr("AUTH"));
+        if (conf->user.len) {
+            ngx_chat_redis_arg(&auth, ngx_chat_str(&conf->user));
+        }
+        ngx_chat_redis_arg(&auth, ngx_chat_str(&conf->password));
+        (void) ngx_chat_redis_conn_send(conn, &auth);
+        chat_buf_free(&auth.text);
     }
 
     if (conf->db) {

@@ -99,17 +99,26 @@ void ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec);
 /* msec, plus or minus a quarter of it. */
 ngx_msec_t ngx_chat_redis_jitter(ngx_msec_t msec);
 
+/* The arguments of a command; all zero: none. text is the owner's to free. */
+typedef struct {
+    chat_buf_t text; /* as they are sent */
+    size_t     argc;
+} ngx_chat_redis_args_t;
+
+void ngx_chat_redis_arg(ngx_chat_redis_args_t *args, chat_str_t arg);
+
+/* The words of a format of ngx_sprintf(), together at most 1 KB. */
+void ngx_chat_redis_words(ngx_chat_redis_args_t *args, const char *fmt,
+                          va_list list);
+
 /*
  * Sends one command at the end of this wake-up, all of a wake-up in one write.
  * NGX_ERROR: no memory.
  */
-ngx_int_t ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn,
-                                   const chat_str_t *args, size_t argc);
+ngx_int_t ngx_chat_redis_conn_send(ngx_chat_redis_conn_t       *conn,
+                                   const ngx_chat_redis_args_t *args);
 
-/*
- * The same, with a format of ngx_sprintf() for at most three words. It fails
- * by a missing reply.
- */
+/* The same with ngx_chat_redis_words(). It fails by a missing reply. */
 void ngx_chat_redis_conn_command(ngx_chat_redis_conn_t *conn, const char *fmt,
                                  ...);
 

@@ -157,8 +157,8 @@ static void
 add_worker(ngx_chat_redis_cmd_t *cmd, const ngx_chat_redis_shard_t *shard,
            chat_str_t worker)
 {
-    ngx_chat_redis_cmd_key(cmd, "%sworker:%*s", shard->prefix, worker.len,
-                           worker.data);
+    ngx_chat_redis_cmd_printf(cmd, "%sworker:%*s", shard->prefix, worker.len,
+                              worker.data);
 }
 
 
@@ -170,7 +170,8 @@ create_mget(const ngx_chat_redis_shard_t *shard,
 {
     ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_cmd_create("MGET", done, data);
 
-    ngx_chat_redis_cmd_key(cmd, "%sepoch", shard->prefix);
+    ngx_chat_redis_cmd_printf(cmd, "%sepoch", shard->prefix);
+    cmd->head = cmd->args.text.len;
     return cmd;
 }
 
@@ -179,6 +180,8 @@ create_mget(const ngx_chat_redis_shard_t *shard,
 static ngx_uint_t
 submit(const ngx_chat_redis_shard_t *shard, ngx_chat_redis_cmd_t *cmd)
 {
+    cmd->slot = shard->slot;
+    cmd->is_keyed = 1;
     return ngx_chat_redis_cluster_submit(shard->liveness->cluster, cmd)
            == NGX_OK;
 }
@@ -192,9 +195,8 @@ set_epoch(ngx_chat_redis_shard_t *shard)
     ngx_chat_redis_cmd_t *cmd;
 
     cmd = ngx_chat_redis_cmd_create("SET", ngx_chat_redis_ignore, NULL);
-    ngx_chat_redis_cmd_key(cmd, "%sepoch", shard->prefix);
-    ngx_chat_redis_cmd_printf(cmd, "%*s.%M NX", worker->len, worker->data,
-                              ngx_current_msec);
+    ngx_chat_redis_cmd_printf(cmd, "%sepoch %*s.%M NX", shard->prefix,
+                              worker->len, worker->data, ngx_current_msec);
     (void) submit(shard, cmd);
 }
 
@@ -231,12 +233,14 @@ static ngx_uint_t
 read_mget(ngx_chat_redis_shard_t *shard, const ngx_chat_redis_cmd_t *cmd,
           const redisReply *reply)
 {
-    size_t                     i, skip;
+    size_t                     i, skip, at = cmd->head;
+    chat_str_t                 key;
     ngx_uint_t                 has_key, settled;
     ngx_chat_redis_worker_t   *worker;
     ngx_chat_redis_liveness_t *liveness = shard->liveness;
 
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements + 1 != cmd->argc) {
+    if (reply->type != REDIS_REPLY_ARRAY
+        || reply->elements + 1 != cmd->args.argc) {
         ngx_chat_redis_log_error(cmd->client, reply);
         return 0;
     }
@@ -255,11 +259,11 @@ read_mget(ngx_chat_redis_shard_t *shard, const ngx_chat_redis_cmd_t *cmd,
               && ngx_current_msec - shard->client->up_since
                      >= NGX_CHAT_REDIS_SETTLED;
 
-    for (i = 2; i < cmd->argc; i++) {
-        worker = find_worker(
-            liveness,
-            chat_str(cmd->args[i].data + skip, cmd->args[i].len - skip), 1);
-        has_key = reply->element[i - 1]->type == REDIS_REPLY_STRING;
+    for (i = 1; i < reply->elements; i++) {
+        key = ngx_chat_redis_cmd_arg(cmd, &at);
+        worker = find_worker(liveness,
+                             chat_str(key.data + skip, key.len - skip), 1);
+        has_key = reply->element[i]->type == REDIS_REPLY_STRING;
 
         if (has_key || settled) {
             note_worker(shard, worker, has_key);

@@ -11,7 +11,7 @@ import { freePorts, until } from '../wait.mjs';
 const slots = 16384;
 
 /* Keys of conversations; of these the facts, without payloads and logs. */
-const isKey = (key) => /^chat:\{[0-9a-f]{64}\}/.test(key);
+const isKey = (key) => /^chat:\{[0-9a-f]{8}\}/.test(key);
 export const facts = /\}:[0-9a-f]+$/;
 
 /* CLUSTER NODES as objects: id, flags, master, slots ("0-5460"). */
