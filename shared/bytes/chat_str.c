@@ -38,21 +38,6 @@ chat_str_cut(chat_str_t *s, unsigned char end)
 
 
 int
-chat_str_after(chat_str_t s, const char *prefix, chat_str_t *rest)
-{
-    size_t len = strlen(prefix);
-
-    if (!chat_str_starts(s, prefix)) {
-        return 0;
-    }
-
-    *rest = chat_str(s.data + len, s.len - len);
-
-    return 1;
-}
-
-
-int
 chat_str_number(chat_str_t s, uint64_t *out)
 {
     size_t   i;

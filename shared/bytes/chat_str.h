@@ -126,7 +126,19 @@ int chat_str_has(chat_str_t s, const char *text);
 chat_str_t chat_str_cut(chat_str_t *s, unsigned char end);
 
 /* 1 and *rest, what stands behind the prefix, if s begins with it. */
-int chat_str_after(chat_str_t s, const char *prefix, chat_str_t *rest);
+static inline int
+chat_str_after(chat_str_t s, const char *prefix, chat_str_t *rest)
+{
+    size_t len = strlen(prefix);
+
+    if (!chat_str_starts(s, prefix)) {
+        return 0;
+    }
+
+    *rest = chat_str(s.data + len, s.len - len);
+    return 1;
+}
+
 
 /*
  * 1 and *out if s is a decimal number of at most 18 digits without a leading

@@ -261,24 +261,16 @@ chat_batch_read_claim(chat_batch_reader_t *reader, chat_str_t number,
 static void
 chat_batch_read_plain(chat_batch_reader_t *reader, const chat_fact_t *fact)
 {
-    size_t        i;
     chat_str_t    rest;
     chat_batch_t *batch = reader->batch;
 
-    const struct {
-        const char *field;
-        int        *flag;
-    } flags[] = { { "seal", &batch->sealed },
-                  { "broken", &batch->broken },
-                  { "partial", &batch->partial },
-                  { "superseded", &batch->superseded },
-                  { "cleared", &batch->cleared } };
-
-    for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-        *flags[i].flag |= chat_str_is(fact->field, flags[i].field);
-    }
+    batch->broken |= chat_str_is(fact->field, "broken");
+    batch->partial |= chat_str_is(fact->field, "partial");
+    batch->superseded |= chat_str_is(fact->field, "superseded");
+    batch->cleared |= chat_str_is(fact->field, "cleared");
 
     if (chat_str_is(fact->field, "seal")) {
+        batch->sealed = 1;
         (void) chat_str_number(fact->value, &reader->seal);
 
     } else if (chat_str_is(fact->field, "since")) {
@@ -421,23 +413,28 @@ chat_batch_compare(const void *one, const void *two)
 }
 
 
+/* The reader of a fact of a member, and the member's id; NULL: another one. */
+static chat_member_pt
+chat_member_reader(chat_str_t field, chat_str_t *id)
+{
+    return chat_str_after(field, "call/", id)       ? chat_member_read_call
+           : chat_str_after(field, "ask/", id)      ? chat_member_read_ask
+           : chat_str_after(field, "result/", id)   ? chat_member_read_result
+           : chat_str_after(field, "approval/", id) ? chat_member_read_approval
+           : chat_str_after(field, "delivered/", id)
+               ? chat_member_read_delivered
+               : NULL;
+}
+
+
 chat_rc_e
 chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
                 chat_batch_t *batch)
 {
-    size_t              i, k, calls = 0;
+    size_t              i, calls = 0;
     chat_str_t          id;
+    chat_member_pt      read;
     chat_batch_reader_t reader;
-
-    static const struct {
-        const char    *prefix;
-        chat_member_pt read;
-    } readers[] = { { "call/", chat_member_read_call },
-                    { "ask/", chat_member_read_ask },
-                    { "result/", chat_member_read_result },
-                    { "approval/", chat_member_read_approval },
-                    { "delivered/", chat_member_read_delivered } };
-    const size_t count = sizeof(readers) / sizeof(readers[0]);
 
     memset(batch, 0, sizeof(*batch));
     memset(&reader, 0, sizeof(reader));
@@ -446,15 +443,11 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
     chat_table_init(&batch->index, arena);
 
     for (i = 0; i < n; i++) {
-        for (k = 0; k < count; k++) {
-            if (chat_str_after(facts[i].field, readers[k].prefix, &id)) {
-                chat_batch_read_member(&reader, id, &facts[i],
-                                       readers[k].read);
-                break;
-            }
-        }
+        read = chat_member_reader(facts[i].field, &id);
 
-        if (k == count) {
+        if (read != NULL) {
+            chat_batch_read_member(&reader, id, &facts[i], read);
+        } else {
             chat_batch_read_plain(&reader, &facts[i]);
         }
     }

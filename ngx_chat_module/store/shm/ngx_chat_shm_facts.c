@@ -805,8 +805,8 @@ ngx_chat_shm_facts_copy(const ngx_chat_shm_fact_t *fact, ngx_uint_t payload,
     const ngx_chat_shm_chunk_t *chunk;
 
     payload = payload && fact->has_payload;
-    p = chat_arena_alloc(reply->arena,
-                         len + (payload ? fact->payload_len : 0) + 1);
+    p = chat_arena_take(reply->arena,
+                        len + (payload ? fact->payload_len : 0) + 1);
     if (p == NULL) {
         reply->failed = 1;
         return;

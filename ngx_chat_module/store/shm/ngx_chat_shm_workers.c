@@ -288,7 +288,10 @@ ngx_chat_shm_workers_notify(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
     ngx_uint_t           i;
     ngx_chat_shm_slot_t *slot = find_slot(ctx, worker);
 
-    if (slot == NULL) {
+    if (slot == NULL
+        || (slot->pid == ngx_pid
+            && ctx->base.watches[prefix % NGX_CHAT_WATCH_BUCKETS] == NULL))
+    {
         return;
     }
 
