@@ -25,8 +25,7 @@ typedef enum {
     CHAT_JSON_NUMBER,
     CHAT_JSON_STRING,
     CHAT_JSON_ARRAY,
-    CHAT_JSON_OBJECT,
-    CHAT_JSON_TYPES
+    CHAT_JSON_OBJECT
 } chat_json_type_e;
 
 typedef struct chat_json_s chat_json_t;
@@ -39,7 +38,7 @@ struct chat_json_s {
     uint32_t         key_start; /* of the member's key, quotes included */
     uint32_t         key_end;   /* one past it; 0: not a member */
     chat_json_type_e type;
-    unsigned char    has;     /* it or a part of it: see chat_json_scan.h */
+    unsigned char    has;     /* of a string: see chat_json_scan.h */
     unsigned char    key_has; /* likewise of its key */
     unsigned char    read;    /* 1: an accessor gave its value */
     unsigned char    opaque;  /* 1: an array with other elements, too */
@@ -103,12 +102,6 @@ chat_json_first(chat_json_doc_t *doc, const chat_json_t *object,
 }
 
 
-/* 1 if the member of object with this key is a string, text; or true. */
-int chat_json_has(chat_json_doc_t *doc, const chat_json_t *object,
-                  const char *key, const char *text);
-int chat_json_flag(chat_json_doc_t *doc, const chat_json_t *object,
-                   const char *key);
-
 /* 1 if the member's own key is this one. */
 int chat_json_key_is(chat_json_doc_t *doc, const chat_json_t *member,
                      const char *key);
@@ -144,6 +137,23 @@ static inline int
 chat_json_is(chat_json_doc_t *doc, const chat_json_t *node, const char *text)
 {
     return chat_json_equals(doc, node, text, strlen(text));
+}
+
+
+/* 1 if the member of object with this key is a string, text; or true. */
+static inline int
+chat_json_has(chat_json_doc_t *doc, const chat_json_t *object, const char *key,
+              const char *text)
+{
+    return chat_json_is(doc, chat_json_get(doc, object, key), text);
+}
+
+
+static inline int
+chat_json_flag(chat_json_doc_t *doc, const chat_json_t *object,
+               const char *key)
+{
+    return chat_json_typed(doc, object, key, CHAT_JSON_TRUE) != NULL;
 }
 
 

@@ -8,9 +8,9 @@
 #ifndef CHAT_JSON_SCAN_H
 #define CHAT_JSON_SCAN_H
 
-/* What a string has, by bits; in a tree what any value has. */
+/* What a string has, by bits. */
 #define CHAT_JSON_ESCAPED 1 /* an escape */
-#define CHAT_JSON_VARIED 2  /* its canonical form may be another text */
+#define CHAT_JSON_VARIED 2  /* one that could be written otherwise */
 
 /*
  * Returns the closing quote of a string; its text begins at p. Returns end if
