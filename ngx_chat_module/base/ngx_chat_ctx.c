@@ -57,6 +57,16 @@ leave(void *data)
 }
 
 
+void
+ngx_chat_ctx_free_body(ngx_chat_ctx_t *ctx)
+{
+    chat_arena_destroy(ctx->body.arena);
+    chat_arena_destroy(ctx->body.kept);
+    ctx->body.arena = NULL;
+    ctx->body.kept = NULL;
+}
+
+
 static void
 destroy(void *data)
 {
@@ -69,7 +79,7 @@ destroy(void *data)
     }
 
     chat_stream_destroy(ctx->response.stream);
-    chat_arena_destroy(ctx->body.arena);
+    ngx_chat_ctx_free_body(ctx);
     chat_arena_destroy(ctx->payloads.early.facts.arena);
     chat_arena_destroy(ctx->barrier.look);
     chat_arena_destroy(ctx->kept);

@@ -106,7 +106,9 @@ typedef struct {
 typedef struct {
     ngx_buf_t      *header_in; /* of the request, while its body is read */
     ngx_str_t       text;
-    chat_arena_t   *arena; /* of doc and rq; NULL while the request waits */
+    chat_arena_t   *arena; /* of doc, later of rq; NULL while the request
+                              waits */
+    chat_arena_t   *kept;  /* of rq; NULL once the tree is freed */
     chat_json_doc_t doc;
     chat_request_t  rq;
     chat_results_t  results; /* to be merged into it, or injected */
@@ -268,6 +270,9 @@ ngx_chat_ctx_t *ngx_chat_get_ctx(ngx_http_request_t *r);
  */
 ngx_chat_ctx_t *ngx_chat_create_ctx(ngx_http_request_t  *r,
                                     ngx_chat_loc_conf_t *conf);
+
+/* Frees the tree of the body, and what rq points to. */
+void ngx_chat_ctx_free_body(ngx_chat_ctx_t *ctx);
 
 /* Prepares an event; the one of a request is better an ngx_chat_timer_t. */
 void ngx_chat_event_set(ngx_event_t *ev, ngx_event_handler_pt handler,

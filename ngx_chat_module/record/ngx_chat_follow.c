@@ -538,8 +538,7 @@ ngx_chat_follow_start(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     /* the body is done with, and all that points into it */
     ctx->payloads.count = 0;
     chat_results_init(&ctx->body.results, NULL);
-    chat_arena_destroy(ctx->body.arena);
-    ctx->body.arena = NULL;
+    ngx_chat_ctx_free_body(ctx);
 
     if (ctx->response.early && !chunks->is_sse) {
         ngx_chat_reply(ctx, CHAT_REPLY_NO_STREAM,

@@ -115,12 +115,14 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
     chat_class_e        before = ctx->body.rq.class;
     chat_reason_e       limit;
 
-    chat_arena_destroy(ctx->body.arena);
+    ngx_chat_ctx_free_body(ctx);
     ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
     ngx_memzero(&ctx->body.rq, sizeof(ctx->body.rq));
 
     ctx->body.arena = chat_arena_create(0);
-    if (ctx->body.arena == NULL || uri.data == NULL) {
+    ctx->body.kept = chat_arena_create(0);
+    if (ctx->body.arena == NULL || ctx->body.kept == NULL || uri.data == NULL)
+    {
         return NGX_ERROR;
     }
 
@@ -132,7 +134,7 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
     if (rc == CHAT_OK) {
         ctx->dialect =
             chat_dialect_request(ctx->expected, uri, &ctx->body.doc,
-                                 ctx->body.arena, &ctx->body.rq, &rc);
+                                 ctx->body.kept, &ctx->body.rq, &rc);
     }
 
     if (rc != CHAT_OK) {
@@ -294,33 +296,20 @@ find_scope(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_body_free_tree(ngx_chat_ctx_t *ctx)
 {
-    chat_arena_t  *arena = NULL;
-    chat_request_t rq;
+    ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
+    chat_results_init(&ctx->body.results, NULL);
+    ctx->payloads.items = NULL;
+    ctx->payloads.count = 0;
 
-    if (ctx->body.arena == NULL) {
+    if (ctx->dialect == NULL) {
+        ngx_chat_ctx_free_body(ctx);
         return;
     }
 
-    if (ctx->dialect != NULL) {
-        arena = chat_arena_create(0);
-
-        if (arena == NULL
-            || chat_request_copy(&ctx->body.rq, ctx->body.doc.text, arena, &rq)
-                   != CHAT_OK)
-        {
-            chat_arena_destroy(arena);
-            return;
-        }
-
-        ctx->body.rq = rq;
-        ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
-        chat_results_init(&ctx->body.results, NULL);
-    }
-
+    chat_request_forget(&ctx->body.rq);
     chat_arena_destroy(ctx->body.arena);
-    ctx->body.arena = arena;
-    ctx->payloads.items = NULL;
-    ctx->payloads.count = 0;
+    ctx->body.arena = ctx->body.kept;
+    ctx->body.kept = NULL;
 }
 
 

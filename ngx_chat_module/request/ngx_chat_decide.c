@@ -162,8 +162,7 @@ rejoin(ngx_chat_ctx_t *ctx)
     }
 
     if (ctx->wait.held) {
-        chat_arena_destroy(ctx->body.arena);
-        ctx->body.arena = NULL;
+        ngx_chat_ctx_free_body(ctx);
     }
 
     return NGX_OK;

@@ -482,8 +482,7 @@ begin(ngx_chat_ctx_t *ctx)
     ngx_chat_index_hold(ctx);
 
     /* the body is parsed again when the request goes on */
-    chat_arena_destroy(ctx->body.arena);
-    ctx->body.arena = NULL;
+    ngx_chat_ctx_free_body(ctx);
 }
 
 

@@ -48,7 +48,7 @@ ngx_int_t ngx_chat_body_read(ngx_chat_ctx_t *ctx);
  */
 ngx_int_t ngx_chat_body_parse(ngx_chat_ctx_t *ctx);
 
-/* Frees the tree of a body; what reading the answer needs is copied. */
+/* Frees the tree of a body; what reading the answer needs stays. */
 void ngx_chat_body_free_tree(ngx_chat_ctx_t *ctx);
 
 /*

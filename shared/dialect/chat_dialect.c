@@ -257,16 +257,19 @@ chat_dialect_read(const chat_dialect_t *dialect, chat_json_doc_t *doc,
         .form = dialect->form,
         .doc = doc,
         .arena = arena,
+        .scratch = doc->arena,
+        .brief = *doc,
+        .ids = { { .arena = doc->arena }, { .arena = doc->arena } },
         .rq = rq,
     };
 
-    chat_table_init(&t.ids[0], arena);
-    chat_table_init(&t.ids[1], arena);
-
+    doc->arena = arena;
     rc = dialect->request(&t);
     rc = rc == CHAT_OK ? t.rc : rc;
+    doc->arena = t.scratch;
 
-    return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;
+    return rc == CHAT_OK && (doc->duplicate || t.brief.duplicate) ? CHAT_BAD
+                                                                  : rc;
 }
 
 

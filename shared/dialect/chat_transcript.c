@@ -8,6 +8,8 @@
 
 #include "dialect/chat_transcript.h"
 
+#define CHAT_TRANSCRIPT_FEW 8 /* calls that are compared, not indexed */
+
 
 void
 chat_transcript_fail(chat_transcript_t *t, chat_rc_e rc)
@@ -21,7 +23,7 @@ chat_transcript_fail(chat_transcript_t *t, chat_rc_e rc)
 
 /* 1 if the content of a message has words, or is a string. */
 static int
-has_words(const chat_transcript_t *t, const chat_json_t *message)
+has_words(chat_transcript_t *t, const chat_json_t *message)
 {
     chat_str_t         text;
     const chat_json_t *node, *parts;
@@ -35,7 +37,7 @@ has_words(const chat_transcript_t *t, const chat_json_t *message)
     for (node = chat_list_first(parts); node != NULL;
          node = chat_list_next(parts, node))
     {
-        if (t->form->part(t->doc, node, &text) != CHAT_PART_RESULT) {
+        if (t->form->part(&t->brief, node, &text) != CHAT_PART_RESULT) {
             return 1;
         }
     }
@@ -57,21 +59,21 @@ hash_parts(chat_transcript_t *t, const chat_json_t *list, chat_digest_t *out)
     chat_digest_t     *digests;
     const chat_json_t *part;
 
-    texts = chat_arena_alloc(t->arena, size * sizeof(*texts));
-    digests = chat_arena_alloc(t->arena, size * sizeof(*digests));
+    texts = chat_arena_alloc(t->scratch, size * sizeof(*texts));
+    digests = chat_arena_alloc(t->scratch, size * sizeof(*digests));
     if (texts == NULL || digests == NULL) {
         chat_transcript_fail(t, CHAT_ERROR);
         return;
     }
 
     if (list != NULL && list->type == CHAT_JSON_STRING) {
-        texts[n++] = chat_json_string(t->doc, list);
+        texts[n++] = chat_json_string(&t->brief, list);
     }
 
     for (part = chat_list_first(list); part != NULL;
          part = chat_list_next(list, part))
     {
-        what = t->form->part(t->doc, part, &texts[n]);
+        what = t->form->part(&t->brief, part, &texts[n]);
         if (what == CHAT_PART_RESULT) {
             continue;
         }
@@ -152,9 +154,9 @@ has_member(const chat_request_t *rq, const chat_step_t *step, int open)
 }
 
 
-/* Begins the step of the present run with its first call. */
+/* Begins the step of the present run; its first call has this id. */
 static void
-begin_step(chat_transcript_t *t, const chat_call_t *call)
+begin_step(chat_transcript_t *t, chat_str_t id)
 {
     chat_step_t *step =
         t->rq->nsteps ? &t->rq->steps[t->rq->nsteps - 1] : NULL;
@@ -169,7 +171,7 @@ begin_step(chat_transcript_t *t, const chat_call_t *call)
         return;
     }
 
-    step = chat_request_add_step(t->rq, t->arena);
+    step = chat_request_add_step(t->rq, t->scratch);
     if (step == NULL) {
         chat_transcript_fail(t, CHAT_ERROR);
         return;
@@ -177,46 +179,40 @@ begin_step(chat_transcript_t *t, const chat_call_t *call)
 
     step->words = t->rq->next.words;
     step->since = t->rq->next.since - 1;
-    step->first_id = call->id;
+    step->first_id = id;
     t->has_step = 1;
 }
 
 
-void
-chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
-                     int takes_result)
+/* A further call of the last step; NULL: the transcript has failed. */
+static chat_call_t *
+add_call(chat_transcript_t *t, chat_arena_t *arena, const chat_json_t *node,
+         chat_str_t id)
 {
-    chat_call_t        *added;
-    chat_table_t       *ids = &t->ids[call->kind == CHAT_KIND_APPROVAL];
-    chat_table_entry_t *entry;
+    chat_call_t *call =
+        t->rc == CHAT_OK ? chat_request_add_call(t->rq, arena) : NULL;
 
-    if (!t->has_step) {
-        begin_step(t, call);
-    }
-
-    if (t->rc != CHAT_OK) {
-        return;
-    }
-
-    added = chat_request_add_call(t->rq, t->arena);
-    if (added == NULL) {
+    if (call == NULL) {
         chat_transcript_fail(t, CHAT_ERROR);
-        return;
+        return NULL;
     }
 
-    *added = *call;
-    added->step = (uint32_t) (t->rq->nsteps - 1);
+    call->node = node;
+    call->id = id;
+    call->ready = call->awaits = 1;
+    return call;
+}
 
-    if (takes_result && call->id.len != 0) {
-        entry = chat_table_put(ids, call->id);
-        if (entry == NULL) {
-            chat_transcript_fail(t, CHAT_ERROR);
-            return;
-        }
 
-        added->earlier = (uint32_t) entry->number;
-        entry->number = t->rq->ncalls;
+chat_call_t *
+chat_transcript_call(chat_transcript_t *t, const chat_json_t *node,
+                     chat_str_t id)
+{
+    if (!t->has_step) {
+        begin_step(t, id);
     }
+
+    return add_call(t, t->scratch, node, id);
 }
 
 
@@ -224,29 +220,87 @@ void
 chat_transcript_bare(chat_transcript_t *t, chat_str_t id,
                      const chat_json_t *result)
 {
-    chat_call_t *call = NULL;
+    chat_call_t *call;
 
     if (t->rq->ncalls >= CHAT_CALLS_MAX) {
         chat_transcript_fail(t, CHAT_LIMIT);
-        return;
     }
 
-    if (t->rc == CHAT_OK) {
-        call = chat_request_add_call(t->rq, t->arena);
+    call = add_call(t, t->arena, result, id);
+    if (call != NULL) {
+        call->bare = 1;
+        call->place = result;
+        call->result = result;
+        t->form->result(t, call);
+    }
+}
+
+
+/* A result that looks for its calls. */
+typedef struct {
+    chat_str_t         id;
+    int                approval;
+    size_t             least; /* step that can have them */
+    const chat_json_t *result;
+    const chat_json_t *place;
+    int                found; /* one, which is in that step */
+} chat_given_t;
+
+
+/* Gives the result to the call if it is the call's. */
+static void
+give(chat_given_t *given, chat_call_t *call)
+{
+    if (call->awaits && call->step >= given->least
+        && (call->kind == CHAT_KIND_APPROVAL) == given->approval
+        && chat_str_eq(call->id, given->id))
+    {
+        call->awaits = 0;
+        call->result = given->result;
+        call->place = given->place;
+        given->least = call->step;
+        given->found = 1;
+    }
+}
+
+
+/*
+ * Gives the result to the calls of the newest step that has such, by an index
+ * of all calls so far.
+ */
+static void
+give_newest(chat_transcript_t *t, chat_given_t *given)
+{
+    chat_call_t        *call, *calls = t->rq->calls;
+    chat_table_entry_t *entry;
+
+    while (t->nindexed < t->rq->ncalls) {
+        call = &calls[t->nindexed++];
+
+        if (call->awaits && call->id.len != 0) {
+            entry = chat_table_put(&t->ids[call->kind == CHAT_KIND_APPROVAL],
+                                   call->id);
+            if (entry == NULL) {
+                chat_transcript_fail(t, CHAT_ERROR);
+                return;
+            }
+
+            call->earlier = (uint32_t) entry->number;
+            entry->number = t->nindexed;
+        }
     }
 
-    if (call == NULL) {
-        chat_transcript_fail(t, CHAT_ERROR);
-        return;
-    }
+    entry = chat_table_find(&t->ids[given->approval], given->id);
 
-    call->id = id;
-    call->ready = 1;
-    call->bare = 1;
-    call->node = result;
-    call->place = result;
-    call->result = result;
-    t->form->result(t, call);
+    while (entry != NULL && entry->number != 0) {
+        call = &calls[entry->number - 1];
+        if (given->found && call->step < given->least) {
+            return;
+        }
+
+        give(given, call);
+        entry->number = call->earlier;
+    }
 }
 
 
@@ -254,38 +308,33 @@ void
 chat_transcript_result(chat_transcript_t *t, chat_str_t id, chat_kind_e kind,
                        const chat_json_t *result, const chat_json_t *place)
 {
-    uint32_t            step;
-    chat_call_t        *call, *calls = t->rq->calls;
-    chat_table_entry_t *entry;
+    int             few, late = t->form->late;
+    size_t          i;
+    chat_given_t    given = { .id = id, .result = result, .place = place };
+    chat_request_t *rq = t->rq;
 
-    if (t->rq->chained) {
+    if (rq->chained) {
         chat_transcript_bare(t, id, result);
         return;
     }
 
-    entry = chat_table_find(&t->ids[kind == CHAT_KIND_APPROVAL], id);
-    if (entry == NULL || entry->number == 0) {
+    if (rq->nsteps == 0 || id.len == 0 || !(late || t->has_step)) {
         return;
     }
 
-    step = calls[entry->number - 1].step;
-    if (!t->form->late && (!t->has_step || step != t->rq->nsteps - 1)) {
-        return;
+    few = rq->steps[rq->nsteps - 1].count <= CHAT_TRANSCRIPT_FEW;
+    given.approval = kind == CHAT_KIND_APPROVAL;
+    given.least = late ? 0 : rq->nsteps - 1;
+
+    for (i = rq->steps[rq->nsteps - 1].first; few && i < rq->ncalls; i++) {
+        give(&given, &rq->calls[i]);
     }
 
-    t->matched++;
-
-    /* calls of one id in one step share the result */
-    while (entry->number != 0) {
-        call = &calls[entry->number - 1];
-        if (call->step != step) {
-            break;
-        }
-
-        call->result = result;
-        call->place = place;
-        entry->number = call->earlier;
+    if (!given.found && (late || !few)) {
+        give_newest(t, &given);
     }
+
+    t->matched += (size_t) given.found;
 }
 
 
@@ -325,7 +374,7 @@ read_assistant(chat_transcript_t *t, const chat_json_t *message)
 
 /* A message of the user without words brings results alone. */
 static chat_role_e
-message_role(const chat_transcript_t *t, const chat_json_t *message)
+message_role(chat_transcript_t *t, const chat_json_t *message)
 {
     chat_role_e role = t->form->role(t->doc, message);
 
@@ -435,21 +484,27 @@ keep_result(chat_transcript_t *t, chat_call_t *call,
 
 
 /*
- * Moves the step to the end of those that are kept, and fills its calls. A
- * call's place becomes that behind which its result stands or belongs: behind
- * the result before it, or behind the run, or NULL for the front.
+ * Copies the step with its calls to the end of those that are kept, and fills
+ * these. A call's place becomes that behind which its result stands or
+ * belongs: behind the result before it, or behind the run, or NULL for the
+ * front.
  */
 static void
-keep_step(chat_transcript_t *t, chat_step_t step)
+keep_step(chat_transcript_t *t, const chat_step_t *from,
+          const chat_call_t *calls)
 {
     size_t             i;
-    chat_call_t       *call, *kept;
+    chat_call_t       *call;
+    chat_step_t       *step = &t->rq->steps[t->rq->nsteps];
     chat_request_t    *rq = t->rq;
-    const chat_json_t *place = t->form->part ? NULL : step.last;
+    const chat_json_t *place = t->form->part ? NULL : from->last;
 
-    for (i = step.first; i < step.first + step.count && t->rc == CHAT_OK; i++)
-    {
-        call = &rq->calls[i];
+    *step = *from;
+    step->first = rq->ncalls;
+
+    for (i = 0; i < step->count && t->rc == CHAT_OK; i++) {
+        call = &rq->calls[rq->ncalls++];
+        *call = calls[from->first + i];
         call->step = (uint32_t) rq->nsteps;
         place = call->place ? call->place : place;
         call->place = place;
@@ -459,52 +514,64 @@ keep_step(chat_transcript_t *t, chat_step_t step)
             call->args = chat_cstr("{}");
         }
 
-        kept = &rq->calls[rq->ncalls++];
-
         if (call->result != NULL) {
             keep_result(t, call,
-                        call->earlier > step.first
-                            ? kept - (i + 1 - call->earlier)
+                        call->earlier > from->first
+                            ? call - (from->first + i + 1 - call->earlier)
                             : NULL);
         }
-
-        *kept = *call;
     }
 
-    step.first = rq->ncalls - step.count;
-    name_step(t, &step, rq->nsteps ? &rq->steps[rq->nsteps - 1] : NULL);
-    rq->steps[rq->nsteps++] = step;
+    name_step(t, step, rq->nsteps++ != 0 ? step - 1 : NULL);
 }
 
 
-/* Keeps steps of this turn, open ones, and the one that the body answers. */
+/* Those of this turn, open ones, and the one that the body answers. */
+static int
+is_kept(const chat_transcript_t *t, const chat_step_t *step)
+{
+    const chat_request_t *rq = t->rq;
+
+    return step->first >= rq->turn
+           || (rq->answers && step == &rq->steps[rq->nsteps - 1])
+           || has_member(rq, step, 1);
+}
+
+
+/* Keeps some of the steps, in arrays of just their size. */
 static void
 keep_steps(chat_transcript_t *t)
 {
-    size_t             i, nsteps = t->rq->nsteps, turn = t->rq->turn;
-    chat_request_t    *rq = t->rq;
-    const chat_step_t *step;
+    size_t          i, n = 0, ncalls = 0, turn = 0;
+    chat_request_t *rq = t->rq;
+    chat_step_t    *steps = rq->steps;
+    chat_call_t    *calls = rq->calls;
 
-    rq->nsteps = 0;
-    rq->ncalls = 0;
-    rq->turn = 0;
-
-    for (i = 0; i < nsteps && t->rc == CHAT_OK; i++) {
-        step = &rq->steps[i];
-
-        if (step->first < turn && !(rq->answers && i == nsteps - 1)
-            && !has_member(rq, step, 1))
-        {
-            continue;
+    for (i = 0; i < rq->nsteps; i++) {
+        if (is_kept(t, &steps[i])) {
+            ncalls += steps[i].count;
+            turn += steps[i].first < rq->turn ? steps[i].count : 0;
+            steps[n++] = steps[i];
         }
+    }
 
-        if (step->count > CHAT_CALLS_MAX - rq->ncalls) {
-            chat_transcript_fail(t, CHAT_LIMIT);
-            return;
-        }
+    if (ncalls > CHAT_CALLS_MAX) {
+        chat_transcript_fail(t, CHAT_LIMIT);
+        return;
+    }
 
-        rq->turn += step->first < turn ? step->count : 0;
-        keep_step(t, *step);
+    rq->turn = turn;
+    rq->nsteps = rq->ncalls = 0;
+    rq->steps_size = n;
+    rq->calls_size = ncalls;
+    rq->steps = chat_arena_take(t->arena, n * sizeof(*steps));
+    rq->calls = chat_arena_take(t->arena, ncalls * sizeof(*calls));
+    if (rq->steps == NULL || rq->calls == NULL) {
+        chat_transcript_fail(t, CHAT_ERROR);
+    }
+
+    for (i = 0; i < n && t->rc == CHAT_OK; i++) {
+        keep_step(t, &steps[i], calls);
     }
 
     name_step(t, &rq->next, rq->nsteps ? &rq->steps[rq->nsteps - 1] : NULL);

@@ -154,7 +154,9 @@ typedef struct {
 struct chat_transcript_s {
     const chat_transcript_form_t *form;
     chat_json_doc_t              *doc;
-    chat_arena_t                 *arena;
+    chat_arena_t                 *arena;   /* of the request; doc has it */
+    chat_arena_t                 *scratch; /* lives as long as the tree */
+    chat_json_doc_t               brief;   /* doc, but with scratch */
     chat_request_t               *rq;
     void                         *data; /* the dialect's */
     chat_rc_e                     rc;   /* the first failure; sticky */
@@ -170,10 +172,10 @@ struct chat_transcript_s {
     unsigned    in_run : 1;       /* the last message is the assistant's */
     unsigned    has_step : 1;     /* the last run has calls */
 
-    chat_table_t ids[2]; /* number: the newest call without a result that has
-                            this id, from 1 on; 0: none is left; [1]: of
-                            approvals */
-    size_t       nkept;  /* calls of steps that will be kept for certain */
+    chat_table_t ids[2];   /* number: the newest call that has this id, from 1
+                            on; 0: none is left; [1]: of approvals */
+    size_t       nindexed; /* calls that are in them, if they await a result */
+    size_t       nkept;    /* calls of steps that will be kept for certain */
 };
 
 /*
@@ -199,11 +201,11 @@ void chat_transcript_tail(chat_transcript_t *t, chat_str_t chain);
 void chat_transcript_end(chat_transcript_t *t);
 
 /*
- * Adds a copy of the call to the present run's step. id, kind, ready and node
- * are set. takes_result: a later result of its id is its own.
+ * Adds a call to the present run's step: ready, the client's, and one that
+ * awaits a result, unless the caller changes that. NULL: it has failed.
  */
-void chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
-                          int takes_result);
+chat_call_t *chat_transcript_call(chat_transcript_t *t,
+                                  const chat_json_t *node, chat_str_t id);
 
 /*
  * Gives the result to the open calls of this id in their newest step, or makes

@@ -130,94 +130,14 @@ chat_call_digest(const chat_call_t *call)
 }
 
 
-/* Copies what is to outlive the arena that it was read in. */
-typedef struct {
-    chat_arena_t *arena;
-    chat_str_t    text; /* what stands in it stays */
-    int           failed;
-} chat_hold_t;
-
-
-static void
-hold(chat_hold_t *to, chat_str_t *s)
+void
+chat_request_forget(chat_request_t *rq)
 {
-    uintptr_t begin = (uintptr_t) to->text.data, at = (uintptr_t) s->data;
-
-    if (s->len != 0 && (at < begin || at - begin >= to->text.len)) {
-        to->failed |= chat_arena_dup(to->arena, *s, s) != CHAT_OK;
-    }
-}
-
-
-static void
-hold_step(chat_hold_t *to, chat_step_t *step)
-{
-    step->words = NULL;
-    step->last = NULL;
-    hold(to, &step->first_id);
-    hold(to, &step->message);
-    hold(to, &step->chain);
-}
-
-
-static void
-hold_call(chat_hold_t *to, chat_call_t *call)
-{
-    call->node = NULL;
-    call->result = NULL;
-    call->place = NULL;
-    call->value = NULL;
-
-    hold(to, &call->id);
-    hold(to, &call->name);
-    hold(to, &call->args);
-    hold(to, &call->said);
-    hold(to, &call->payload);
-    hold(to, &call->reason);
-}
-
-
-chat_rc_e
-chat_request_copy(const chat_request_t *rq, chat_str_t text,
-                  chat_arena_t *arena, chat_request_t *out)
-{
-    size_t                    i;
-    chat_str_t                name;
-    chat_hold_t               to = { arena, text, 0 };
-    const chat_table_entry_t *tool;
-
-    *out = *rq;
-    out->calls_size = rq->ncalls;
-    out->steps_size = rq->nsteps;
-    out->calls =
-        chat_arena_copy(arena, rq->calls, rq->ncalls * sizeof(*out->calls));
-    out->steps =
-        chat_arena_copy(arena, rq->steps, rq->nsteps * sizeof(*out->steps));
-    chat_table_init(&out->tools, arena);
-
-    if (out->calls == NULL || out->steps == NULL) {
-        return CHAT_ERROR;
-    }
-
-    hold(&to, &out->run);
-    hold(&to, &out->conversation);
-    hold(&to, &out->last_message);
-    hold(&to, &out->regenerates);
-    hold_step(&to, &out->next);
-
-    for (tool = rq->tools.entries; tool != NULL; tool = tool->older) {
-        name = tool->key;
-        hold(&to, &name);
-        to.failed |= chat_table_put(&out->tools, name) == NULL;
-    }
-
-    for (i = 0; i < rq->nsteps; i++) {
-        hold_step(&to, &out->steps[i]);
-    }
+    size_t       i;
+    chat_call_t *call;
 
     for (i = 0; i < rq->ncalls; i++) {
-        hold_call(&to, &out->calls[i]);
+        call = &rq->calls[i];
+        call->node = call->result = call->value = call->place = NULL;
     }
-
-    return to.failed ? CHAT_ERROR : CHAT_OK;
 }

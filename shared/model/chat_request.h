@@ -80,14 +80,16 @@ typedef struct {
     unsigned        dynamic : 1;   /* ai_sdk: a dynamic-tool part */
     unsigned in_last_message : 1;  /* ai_sdk: a client takes its result */
     unsigned delivered : 1;        /* chained: the provider has its result */
-    /* Nodes of the body's tree: */
+    unsigned awaits : 1;           /* while it is read: a later result of its
+                                      id is its own */
+    /* Nodes of the body's tree, while there is one: */
     const chat_json_t *node;   /* the call's value */
     const chat_json_t *result; /* that of its result, or NULL */
     const chat_json_t *value;  /* of said; NULL: it has none */
     const chat_json_t *place;  /* behind which its result stands or belongs;
                                   NULL: it belongs to the front */
-    uint32_t earlier; /* while it is read: the call of its id before it that
-                         has no result, from 1 on; 0: none */
+    uint32_t earlier; /* while it is read: the call of its id before it in
+                         the index, from 1 on; 0: none */
 } chat_call_t;
 
 /* One model response in the transcript; what its batch is named by. */
@@ -166,13 +168,7 @@ int chat_call_is_settled(const chat_call_t *call);
 const chat_digest_t *chat_call_fingerprint(const chat_call_t *call);
 const chat_digest_t *chat_call_digest(const chat_call_t *call);
 
-/*
- * A copy of rq in the arena that needs neither the tree nor the arena that rq
- * was read in: calls lose node and place. Strings within text, that of the
- * body, are not copied: it must outlive the copy.
- * CHAT_ERROR without memory.
- */
-chat_rc_e chat_request_copy(const chat_request_t *rq, chat_str_t text,
-                            chat_arena_t *arena, chat_request_t *out);
+/* Calls lose their nodes: the tree ends. */
+void chat_request_forget(chat_request_t *rq);
 
 #endif /* CHAT_REQUEST_H */

@@ -154,19 +154,17 @@ chat_sse_keep(chat_sse_t *sse)
 }
 
 
-int
+void
 chat_sse_leave(chat_sse_t *sse)
 {
     chat_sse_flush(sse);
     sse->pos = sse->input.len;
 
-    if (!chat_sse_keep(sse)) {
+    if (chat_sse_keep(sse)) {
+        sse->uncounted = sse->tail.len;
+    } else {
         sse->pos = sse->start;
-        return 0;
     }
-
-    sse->uncounted = sse->tail.len;
-    return 1;
 }
 
 

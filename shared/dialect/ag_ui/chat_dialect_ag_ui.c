@@ -49,12 +49,12 @@ chat_ag_ui_tool_said(chat_json_doc_t *doc, const chat_json_t *message,
 chat_role_e
 chat_ag_ui_role(chat_json_doc_t *doc, const chat_json_t *message)
 {
-    const chat_json_t *role = chat_json_get(doc, message, "role");
+    chat_str_t role = chat_json_text(doc, message, "role");
 
-    return chat_json_is(doc, role, "user")        ? CHAT_ROLE_USER
-           : chat_json_is(doc, role, "assistant") ? CHAT_ROLE_ASSISTANT
-           : chat_json_is(doc, role, "tool")      ? CHAT_ROLE_RESULTS
-                                                  : CHAT_ROLE_ASIDE;
+    return chat_str_is(role, "user")        ? CHAT_ROLE_USER
+           : chat_str_is(role, "assistant") ? CHAT_ROLE_ASSISTANT
+           : chat_str_is(role, "tool")      ? CHAT_ROLE_RESULTS
+                                            : CHAT_ROLE_ASIDE;
 }
 
 
@@ -89,16 +89,18 @@ read_tools(chat_transcript_t *t)
 static void
 message_calls(chat_transcript_t *t, const chat_json_t *message)
 {
+    chat_call_t       *call;
     const chat_json_t *node = chat_json_first(t->doc, message, "toolCalls");
 
     for (/* void */; node != NULL; node = node->next) {
-        chat_call_t call = { .node = node, .ready = 1, .in_last_message = 1 };
-
-        call.id = chat_json_text(t->doc, node, "id");
-        call.name = chat_json_text(
-            t->doc, chat_json_get(t->doc, node, "function"), "name");
-        call.kind = chat_ag_ui_kind(t->rq, call.name);
-        chat_transcript_call(t, &call, 1);
+        call =
+            chat_transcript_call(t, node, chat_json_text(t->doc, node, "id"));
+        if (call != NULL) {
+            call->name = chat_json_text(
+                t->doc, chat_json_get(t->doc, node, "function"), "name");
+            call->kind = chat_ag_ui_kind(t->rq, call->name);
+            call->in_last_message = 1;
+        }
     }
 }
 
@@ -126,7 +128,7 @@ call_args(chat_transcript_t *t, chat_call_t *call)
 
     if (call->result == NULL) {
         args = chat_ag_ui_args(t->doc, function);
-        rc = args.len != 0 ? chat_json_parse(&doc, t->arena, args) : CHAT_OK;
+        rc = args.len != 0 ? chat_json_parse(&doc, t->scratch, args) : CHAT_OK;
     }
 
     if (rc == CHAT_ERROR) {

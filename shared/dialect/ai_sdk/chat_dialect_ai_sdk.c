@@ -28,8 +28,8 @@ typedef struct {
 chat_ai_sdk_part_e
 chat_ai_sdk_part_state(chat_json_doc_t *doc, const chat_json_t *part)
 {
-    size_t             i;
-    const chat_json_t *state = chat_json_get(doc, part, "state");
+    size_t     i;
+    chat_str_t state = chat_json_text(doc, part, "state");
 
     static const struct {
         const char        *name;
@@ -45,7 +45,7 @@ chat_ai_sdk_part_state(chat_json_doc_t *doc, const chat_json_t *part)
     };
 
     for (i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
-        if (chat_json_is(doc, state, states[i].name)) {
+        if (chat_str_is(state, states[i].name)) {
             return states[i].state;
         }
     }
@@ -123,39 +123,41 @@ static void
 read_call(chat_transcript_t *t, const chat_json_t *message,
           const chat_json_t *part, chat_str_t name)
 {
-    chat_call_t        call = { .node = part, .name = name };
+    chat_call_t       *call;
     chat_step_t       *step;
     chat_ai_sdk_part_e state = chat_ai_sdk_part_state(t->doc, part);
     const body_t      *body = t->data;
 
-    if (chat_json_flag(t->doc, part, "providerExecuted")) {
-        call.kind = CHAT_KIND_PROVIDER;
+    call = chat_transcript_call(t, part,
+                                chat_json_text(t->doc, part, "toolCallId"));
+    if (call == NULL) {
+        return;
     }
 
-    call.id = chat_json_text(t->doc, part, "toolCallId");
-    call.ready = state != CHAT_PART_UNKNOWN && state != CHAT_PART_STREAMING;
-    call.dynamic = chat_json_has(t->doc, part, "type", "dynamic-tool");
-    call.in_last_message = message == body->last;
-    call.outcome = state == CHAT_PART_DENIED  ? CHAT_OUTCOME_DENIED
-                   : state == CHAT_PART_ERROR ? CHAT_OUTCOME_ERROR
-                   : state != CHAT_PART_OK    ? CHAT_OUTCOME_NONE
-                   : chat_json_flag(t->doc, part, "preliminary")
-                       ? CHAT_OUTCOME_PARTIAL
-                       : CHAT_OUTCOME_OK;
-    read_approval(t->doc, part, state, &call);
+    if (chat_json_flag(t->doc, part, "providerExecuted")) {
+        call->kind = CHAT_KIND_PROVIDER;
+    }
+
+    call->name = name;
+    call->ready = state != CHAT_PART_UNKNOWN && state != CHAT_PART_STREAMING;
+    call->dynamic = chat_json_has(t->doc, part, "type", "dynamic-tool") != 0;
+    call->in_last_message = message == body->last;
+    call->outcome = state == CHAT_PART_DENIED  ? CHAT_OUTCOME_DENIED
+                    : state == CHAT_PART_ERROR ? CHAT_OUTCOME_ERROR
+                    : state != CHAT_PART_OK    ? CHAT_OUTCOME_NONE
+                    : chat_json_flag(t->doc, part, "preliminary")
+                        ? CHAT_OUTCOME_PARTIAL
+                        : CHAT_OUTCOME_OK;
+    read_approval(t->doc, part, state, call);
 
     /* the call is its own result, unless it awaits it or a decision */
     if (state != CHAT_PART_READY && state != CHAT_PART_ASKED) {
-        call.result = part;
+        call->result = part;
     }
 
-    chat_transcript_call(t, &call, 0);
-
-    if (t->rc == CHAT_OK) {
-        step = &t->rq->steps[t->rq->nsteps - 1];
-        step->message = chat_json_text(t->doc, message, "id");
-        step->ordinal = body->starts != 0 ? body->starts - 1 : 0;
-    }
+    step = &t->rq->steps[t->rq->nsteps - 1];
+    step->message = chat_json_text(t->doc, message, "id");
+    step->ordinal = body->starts != 0 ? body->starts - 1 : 0;
 }
 
 
@@ -165,11 +167,11 @@ read_call(chat_transcript_t *t, const chat_json_t *message,
 static chat_role_e
 message_role(chat_json_doc_t *doc, const chat_json_t *message)
 {
-    const chat_json_t *role = chat_json_get(doc, message, "role");
+    chat_str_t role = chat_json_text(doc, message, "role");
 
-    return chat_json_is(doc, role, "user")        ? CHAT_ROLE_USER
-           : chat_json_is(doc, role, "assistant") ? CHAT_ROLE_ASSISTANT
-                                                  : CHAT_ROLE_OTHER;
+    return chat_str_is(role, "user")        ? CHAT_ROLE_USER
+           : chat_str_is(role, "assistant") ? CHAT_ROLE_ASSISTANT
+                                            : CHAT_ROLE_OTHER;
 }
 
 

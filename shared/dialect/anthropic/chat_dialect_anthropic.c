@@ -76,14 +76,18 @@ message_role(chat_json_doc_t *doc, const chat_json_t *message)
 static void
 message_calls(chat_transcript_t *t, const chat_json_t *message)
 {
+    chat_kind_e        kind;
+    chat_call_t       *call;
     const chat_json_t *block = chat_json_first(t->doc, message, "content");
 
     for (/* void */; block != NULL; block = block->next) {
-        chat_call_t call = { .node = block, .ready = 1 };
+        call = is_call(t->doc, block, &kind) ? chat_transcript_call(
+                   t, block, chat_json_text(t->doc, block, "id"))
+                                             : NULL;
 
-        if (is_call(t->doc, block, &call.kind)) {
-            call.id = chat_json_text(t->doc, block, "id");
-            chat_transcript_call(t, &call, chat_call_is_member(&call));
+        if (call != NULL) {
+            call->kind = kind;
+            call->awaits = kind != CHAT_KIND_PROVIDER;
         }
     }
 }

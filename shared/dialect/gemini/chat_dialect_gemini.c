@@ -169,9 +169,10 @@ content_role(chat_json_doc_t *doc, const chat_json_t *content)
 static void
 begin_call(chat_transcript_t *t, const chat_json_t *function)
 {
-    body_t     *body = t->data;
-    uint32_t    position = 0;
-    chat_call_t call = { .node = function };
+    body_t      *body = t->data;
+    uint32_t     position = 0;
+    chat_str_t   id;
+    chat_call_t *call;
 
     if (t->has_step) {
         position = (uint32_t) t->rq->steps[t->rq->nsteps - 1].count;
@@ -180,21 +181,24 @@ begin_call(chat_transcript_t *t, const chat_json_t *function)
     body->in_call = chat_json_flag(t->doc, function, "willContinue")
                     || chat_json_get(t->doc, function, "partialArgs") != NULL;
 
-    call.id = chat_gemini_id(t->doc, t->arena, function, t->rq->next.since - 1,
-                             position);
-    call.name = chat_json_text(t->doc, function, "name");
-    call.ready = !body->in_call;
+    id = chat_gemini_id(t->doc, t->arena, function, t->rq->next.since - 1,
+                        position);
 
     if (body->in_call) {
         body->text.len = 0;
-        body->args = chat_gemini_args_begin(body->args, t->arena, &body->text);
+        body->args =
+            chat_gemini_args_begin(body->args, t->scratch, &body->text);
     }
 
-    if (call.id.data == NULL || body->text.failed) {
+    if (id.data == NULL || body->text.failed) {
         chat_transcript_fail(t, CHAT_ERROR);
     }
 
-    chat_transcript_call(t, &call, 0);
+    call = chat_transcript_call(t, function, id);
+    if (call != NULL) {
+        call->name = chat_json_text(t->doc, function, "name");
+        call->ready = !body->in_call;
+    }
 }
 
 
@@ -265,7 +269,7 @@ content_results(chat_transcript_t *t, const chat_json_t *content)
             continue;
         }
 
-        result = chat_arena_push(t->arena, &body->results, &body->nresults,
+        result = chat_arena_push(t->scratch, &body->results, &body->nresults,
                                  &body->results_size, sizeof(*result));
         if (result == NULL) {
             chat_transcript_fail(t, CHAT_ERROR);
@@ -292,10 +296,10 @@ index_calls(chat_transcript_t *t, const chat_step_t *step)
     uint32_t          *next;
     const chat_call_t *call;
 
-    chat_table_init(&body->ids.keys, t->arena);
-    chat_table_init(&body->names.keys, t->arena);
+    chat_table_init(&body->ids.keys, t->scratch);
+    chat_table_init(&body->names.keys, t->scratch);
 
-    next = chat_arena_alloc(t->arena, 2 * n * sizeof(*next));
+    next = chat_arena_alloc(t->scratch, 2 * n * sizeof(*next));
     if (next == NULL) {
         chat_transcript_fail(t, CHAT_ERROR);
         return;

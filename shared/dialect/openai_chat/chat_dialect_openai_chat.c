@@ -72,28 +72,29 @@ find_arguments(chat_json_doc_t *doc, const chat_json_t *function)
 static chat_role_e
 message_role(chat_json_doc_t *doc, const chat_json_t *message)
 {
-    const chat_json_t *role = chat_json_get(doc, message, "role");
+    chat_str_t role = chat_json_text(doc, message, "role");
 
-    return chat_json_is(doc, role, "user")        ? CHAT_ROLE_USER
-           : chat_json_is(doc, role, "assistant") ? CHAT_ROLE_ASSISTANT
-           : chat_json_is(doc, role, "tool")      ? CHAT_ROLE_RESULTS
-           : chat_json_is(doc, role, "system")    ? CHAT_ROLE_SYSTEM
-           : chat_json_is(doc, role, "developer") ? CHAT_ROLE_SYSTEM
-                                                  : CHAT_ROLE_OTHER;
+    return chat_str_is(role, "user")        ? CHAT_ROLE_USER
+           : chat_str_is(role, "assistant") ? CHAT_ROLE_ASSISTANT
+           : chat_str_is(role, "tool")      ? CHAT_ROLE_RESULTS
+           : chat_str_is(role, "system")    ? CHAT_ROLE_SYSTEM
+           : chat_str_is(role, "developer") ? CHAT_ROLE_SYSTEM
+                                            : CHAT_ROLE_OTHER;
 }
 
 
 static void
 message_calls(chat_transcript_t *t, const chat_json_t *message)
 {
+    chat_call_t       *call;
     const chat_json_t *node = chat_json_first(t->doc, message, "tool_calls");
 
     for (/* void */; node != NULL; node = node->next) {
-        chat_call_t call = { .node = node, .ready = 1 };
-
-        call.id = chat_json_text(t->doc, node, "id");
-        call.kind = call_kind(t->doc, node);
-        chat_transcript_call(t, &call, 1);
+        call =
+            chat_transcript_call(t, node, chat_json_text(t->doc, node, "id"));
+        if (call != NULL) {
+            call->kind = call_kind(t->doc, node);
+        }
     }
 }
 

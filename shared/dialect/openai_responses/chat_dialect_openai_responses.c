@@ -268,18 +268,19 @@ item_role(chat_json_doc_t *doc, const chat_json_t *item)
 static void
 item_call(chat_transcript_t *t, const chat_json_t *item)
 {
-    chat_call_t           call = { .node = item };
+    chat_call_t          *call;
     chat_responses_call_t read;
 
-    if (!chat_responses_call(t->doc, item, &read)) {
-        return;
-    }
+    call = chat_responses_call(t->doc, item, &read)
+               ? chat_transcript_call(t, item, read.id)
+               : NULL;
 
-    call.id = read.id;
-    call.name = read.name;
-    call.kind = read.kind;
-    call.ready = !read.cut_off;
-    chat_transcript_call(t, &call, call.kind != CHAT_KIND_PROVIDER);
+    if (call != NULL) {
+        call->name = read.name;
+        call->kind = read.kind;
+        call->ready = !read.cut_off;
+        call->awaits = read.kind != CHAT_KIND_PROVIDER;
+    }
 }
 
 
