@@ -273,13 +273,40 @@ chat_dialect_read(const chat_dialect_t *dialect, chat_json_doc_t *doc,
 }
 
 
+/*
+ * The keys that the body has, as bits; notes duplicates. Most keys are absent,
+ * which their lengths mostly tell; that of a key with escapes tells nothing.
+ */
+static uint32_t
+find_members(const char *const *keys, chat_json_doc_t *doc)
+{
+    size_t             i;
+    uint32_t           found = 0, lengths = 0;
+    const chat_json_t *node;
+
+    for (node = doc->root->child; node != NULL; node = node->next) {
+        lengths |= node->key_has != 0
+                       ? UINT32_MAX
+                       : 1u << ((node->key_end - node->key_start - 2) & 31);
+    }
+
+    for (i = 0; keys[i] != NULL && i < CHAT_SIGNATURE; i++) {
+        if ((lengths >> (strlen(keys[i]) & 31) & 1) != 0
+            && chat_json_get(doc, doc->root, keys[i]) != NULL)
+        {
+            found |= 1u << i;
+        }
+    }
+
+    return found;
+}
+
+
 static chat_rc_e
 read_request(const chat_dialect_t *dialect, chat_str_t uri,
              chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
-    size_t             i;
-    chat_rc_e          rc;
-    const char *const *keys = dialect->signature;
+    chat_rc_e rc;
 
     if (chat_path_ends(dialect->not_paths, chat_uri_path(uri))) {
         return CHAT_DECLINED;
@@ -291,9 +318,8 @@ read_request(const chat_dialect_t *dialect, chat_str_t uri,
 
     rc = chat_dialect_read(dialect, doc, arena, rq);
 
-    for (i = 0; rc == CHAT_OK && keys[i] != NULL && i < CHAT_SIGNATURE; i++) {
-        rq->members |= (uint32_t) (chat_json_get(doc, doc->root, keys[i]) != 0)
-                       << i;
+    if (rc == CHAT_OK) {
+        rq->members = find_members(dialect->signature, doc);
     }
 
     return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;
