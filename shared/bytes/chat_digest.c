@@ -40,18 +40,13 @@ chat_digest_parts(const chat_str_t *parts, size_t n, chat_digest_t *out)
     (void) SHA256_Init(&sha);
 
     for (i = 0; i < n; i++) {
-        if (used > sizeof(text) - CHAT_DIGEST_LENGTH) {
-            (void) SHA256_Update(&sha, text, used);
-            used = 0;
-        }
-
         for (len = parts[i].len; len > 127; len >>= 7) {
             text[used++] = (unsigned char) (len | 128);
         }
 
         text[used++] = (unsigned char) len;
 
-        if (parts[i].len > sizeof(text) - used) {
+        if (used + parts[i].len > sizeof(text) - CHAT_DIGEST_LENGTH) {
             (void) SHA256_Update(&sha, text, used);
             (void) SHA256_Update(&sha, parts[i].data, parts[i].len);
             used = 0;

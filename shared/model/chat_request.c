@@ -62,42 +62,32 @@ chat_call_is_settled(const chat_call_t *call)
 const chat_digest_t *
 chat_call_fingerprint(const chat_call_t *call)
 {
-    chat_rc_e      rc = CHAT_ERROR;
     chat_str_t     args = call->args;
     chat_buf_t     text = { 0 };
     chat_call_t   *made = (chat_call_t *) call;
     unsigned char *p;
 
-    if (args.data == NULL) {
-        return &call->fingerprint;
-    }
-
-    if (call->quoted) {
+    if (call->quoted && args.data != NULL) {
         p = chat_buf_reserve(&text, args.len + CHAT_JSON_ROOM);
         args = chat_str(args.data + 1, args.len - 2);
         args.len = p ? (size_t) (chat_json_unescape(args, p) - p) : 0;
         args.data = p;
     }
 
-    if (args.data != NULL) {
-        rc = chat_fingerprint(call->name, args, &made->fingerprint);
+    if (args.data != NULL
+        && chat_fingerprint(call->name, args, &made->fingerprint) == CHAT_OK)
+    {
+        made->args = chat_str(NULL, 0);
     }
 
     chat_buf_free(&text);
-
-    if (rc != CHAT_OK) {
-        return NULL;
-    }
-
-    made->args = chat_str(NULL, 0);
-    return &call->fingerprint;
+    return made->args.data == NULL ? &call->fingerprint : NULL;
 }
 
 
 const chat_digest_t *
 chat_call_digest(const chat_call_t *call)
 {
-    chat_rc_e       rc = CHAT_OK;
     chat_call_t    *made = (chat_call_t *) call;
     chat_json_t    *value = (chat_json_t *) call->value;
     chat_json_doc_t doc = { .root = value };
@@ -108,25 +98,20 @@ chat_call_digest(const chat_call_t *call)
 
     doc.arena = chat_arena_create(0);
 
-    if (doc.arena == NULL) {
-        return NULL;
-    }
-
     if (value != NULL) { /* the body's tree is alive */
         doc.text = chat_str(call->said.data - value->start, value->end);
-    } else {
-        rc = chat_json_parse(&doc, doc.arena, call->said);
     }
 
-    rc = rc == CHAT_OK ? call->hash(&doc, doc.root, &made->digest) : rc;
+    if (doc.arena != NULL
+        && (value != NULL
+            || chat_json_parse(&doc, doc.arena, call->said) == CHAT_OK)
+        && call->hash(&doc, doc.root, &made->digest) == CHAT_OK)
+    {
+        made->said = chat_str(NULL, 0);
+    }
+
     chat_arena_destroy(doc.arena);
-
-    if (rc != CHAT_OK) {
-        return NULL;
-    }
-
-    made->said = chat_str(NULL, 0);
-    return &call->digest;
+    return made->said.data == NULL ? &call->digest : NULL;
 }
 
 
