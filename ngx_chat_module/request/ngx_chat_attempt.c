@@ -258,7 +258,9 @@ log_end(ngx_chat_ctx_t *ctx)
     const chat_question_t    *q = &ctx->barrier.q;
     const chat_stream_info_t *info;
 
-    if (ctx->response.stream == NULL) {
+    if (ctx->response.stream == NULL
+        || ctx->request->connection->log->log_level < NGX_LOG_INFO)
+    {
         return;
     }
 
