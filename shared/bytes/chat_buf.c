@@ -89,10 +89,18 @@ chat_buf_arguments(chat_buf_t *buf, const char *format, va_list *args)
     char        hex[33];
     const char *at;
 
-    while ((at = strchr(format, '%')) != NULL) {
-        chat_buf_add(buf, chat_str(format, (size_t) (at - format)));
-        format = at + 2;
+    for (;;) {
+        at = format;
+        while (*at != '%' && *at != '\0') {
+            at++;
+        }
 
+        chat_buf_add(buf, chat_str(format, (size_t) (at - format)));
+        if (*at == '\0') {
+            return;
+        }
+
+        format = at + 2;
         switch (at[1]) {
         case 's':
             chat_buf_puts(buf, va_arg(*args, const char *));
@@ -118,8 +126,6 @@ chat_buf_arguments(chat_buf_t *buf, const char *format, va_list *args)
             break;
         }
     }
-
-    chat_buf_puts(buf, format);
 }
 
 
