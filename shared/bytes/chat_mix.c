@@ -50,7 +50,7 @@ mix_bytes(chat_mix_t *mix, const unsigned char *p)
 
 
 /* Adds four times 16 bytes as often as s has them; returns the rest. */
-static chat_str_t
+static __attribute__((noinline)) chat_str_t
 mix_long(chat_mix_t *mix, chat_str_t s)
 {
     size_t     i;
@@ -73,42 +73,48 @@ mix_long(chat_mix_t *mix, chat_str_t s)
 }
 
 
-void
-chat_mix_init(chat_mix_t *mix, const chat_digest_t *key)
+/* Adds the last bytes, at most 16, of a text. */
+static void
+mix_last(chat_mix_t *mix, chat_str_t s)
 {
-    memcpy(mix->state, key->bytes, sizeof(mix->state));
-    memcpy(mix->key, key->bytes + sizeof(mix->state), sizeof(mix->key));
+    uint32_t half[2] = { 0 };
+
+    if (s.len >= 8) {
+        mix_words(mix, chat_word_at(s.data), chat_word_at(s.data + s.len - 8));
+        return;
+    }
+
+    if (s.len >= 4) {
+        memcpy(&half[0], s.data, 4);
+        memcpy(&half[1], s.data + s.len - 4, 4);
+
+    } else if (s.len != 0) {
+        half[0] = s.data[0];
+        half[1] = (uint32_t) s.data[s.len / 2] << 8 | s.data[s.len - 1];
+    }
+
+    mix_words(mix, half[0], half[1]);
 }
 
 
 void
 chat_mix_add(chat_mix_t *mix, chat_str_t s)
 {
-    chat_mix_t    local = *mix;
-    chat_str_t    left = s;
-    unsigned char rest[CHAT_MIX_BYTES] = { 0 };
+    size_t     len = s.len;
+    chat_mix_t local;
 
-    if (s.len >= CHAT_MIX_LONG) {
-        left = mix_long(&local, s);
+    if (len >= CHAT_MIX_LONG) {
+        s = mix_long(mix, s);
     }
 
-    while (left.len >= CHAT_MIX_BYTES) {
-        mix_bytes(&local, left.data);
-        left = chat_str(left.data + CHAT_MIX_BYTES, left.len - CHAT_MIX_BYTES);
+    local = *mix;
+
+    for (/* void */; s.len > CHAT_MIX_BYTES; s.len -= CHAT_MIX_BYTES) {
+        mix_bytes(&local, s.data);
+        s.data += CHAT_MIX_BYTES;
     }
 
-    if (left.len != 0) {
-        memcpy(rest, left.data, left.len);
-    }
-
-    mix_bytes(&local, rest);
-    mix_words(&local, s.len, 0);
+    mix_last(&local, s);
+    mix_words(&local, len, 0);
     *mix = local;
-}
-
-
-void
-chat_mix_end(const chat_mix_t *mix, unsigned char out[16])
-{
-    memcpy(out, mix->state, sizeof(mix->state));
 }

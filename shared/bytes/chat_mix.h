@@ -16,12 +16,23 @@ typedef struct {
     uint64_t key[2];
 } chat_mix_t;
 
-void chat_mix_init(chat_mix_t *mix, const chat_digest_t *key);
+static inline void
+chat_mix_init(chat_mix_t *mix, const chat_digest_t *key)
+{
+    memcpy(mix->state, key->bytes, sizeof(mix->state));
+    memcpy(mix->key, key->bytes + sizeof(mix->state), sizeof(mix->key));
+}
+
 
 /* Adds s, and its length. */
 void chat_mix_add(chat_mix_t *mix, chat_str_t s);
 
 /* The value so far. */
-void chat_mix_end(const chat_mix_t *mix, unsigned char out[16]);
+static inline void
+chat_mix_end(const chat_mix_t *mix, unsigned char out[16])
+{
+    memcpy(out, mix->state, sizeof(mix->state));
+}
+
 
 #endif /* CHAT_MIX_H */

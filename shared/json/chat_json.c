@@ -17,36 +17,41 @@
 
 /* An array or object that the parser has not closed yet. */
 typedef struct {
-    chat_json_t  *node;  /* NULL: the tree does not have it */
-    chat_json_t **tail;  /* where its next child goes; NULL likewise */
-    unsigned char close; /* its last bracket */
-    unsigned char begun; /* it has a member or element */
+    chat_json_t     *node;
+    chat_json_t    **tail;      /* where its next child goes */
+    chat_json_type_e least;     /* of the children that the tree has */
+    uint32_t         key_start; /* of the last member, in an object */
+    uint32_t         key_end;
+    unsigned char    key_has;
+    unsigned char    close; /* its last bracket */
+    unsigned char    begun; /* it has a member or element */
 } chat_json_open_t;
 
 /*
  * The functions that read take the cursor and return where it is then; NULL:
- * rc says why.
+ * the parser is done, and rc says how.
  */
 typedef struct {
     const unsigned char *text;
     const unsigned char *end;
-    chat_rc_e            rc; /* of a failure; at first CHAT_BAD */
+    chat_rc_e            rc; /* at first CHAT_BAD */
     chat_arena_t        *arena;
     chat_json_t         *nodes; /* the next one of those allocated */
-    size_t               nnodes;
+    chat_json_t         *nodes_end;
     size_t               allocates; /* so many, when there are none */
     chat_json_type_e     least;     /* of the elements that arrays have */
-    uint32_t             key_start; /* of the member that is being read */
-    uint32_t             key_end;
-    unsigned char        key_has;
-    chat_json_open_t    *open;                        /* the innermost one */
-    chat_json_open_t     opened[CHAT_JSON_DEPTH + 1]; /* [0]: the root's */
+    chat_json_t         *left_out;  /* stands for all that the tree lacks */
+    chat_json_open_t    *open;      /* the innermost one */
+    chat_json_open_t    *opened;    /* the root's, the first one */
 } chat_json_parser_t;
 
 
-static inline const unsigned char *
-skip_space(const unsigned char *p, const unsigned char *end)
+/* Behind the white space at p, which is in this array or object. */
+static __attribute__((noinline)) const unsigned char *
+space_end(const unsigned char *p, const unsigned char *end, chat_json_t *node)
 {
+    node->has |= CHAT_JSON_VARIED;
+
     while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')) {
         p++;
     }
@@ -55,68 +60,78 @@ skip_space(const unsigned char *p, const unsigned char *end)
 }
 
 
+/* Skips white space. Returns the character at *at then; NUL: the text ends. */
+static inline unsigned char
+next(const chat_json_parser_t *parser, const unsigned char **at)
+{
+    const unsigned char *p = *at, *end = parser->end;
+
+    if (p != end && *p > ' ') {
+        return *p;
+    }
+
+    *at = space_end(p, end, parser->open->node);
+    return *at < end ? **at : '\0';
+}
+
+
 /* Makes room for one node. */
-static chat_rc_e
+static inline chat_rc_e
 allocate_nodes(chat_json_parser_t *parser)
 {
     parser->nodes = chat_arena_take(
         parser->arena, parser->allocates * sizeof(*parser->nodes));
     if (parser->nodes == NULL) {
+        parser->rc = CHAT_ERROR;
         return CHAT_ERROR;
     }
 
-    parser->nnodes = parser->allocates;
+    parser->nodes_end = parser->nodes + parser->allocates;
     parser->allocates *= parser->allocates < CHAT_JSON_MANY ? 2 : 1;
     return CHAT_OK;
 }
 
 
 /*
- * Adds a value from start to p to the innermost array or object. *added is
- * NULL if the tree leaves it out.
+ * Adds a value from start to p to the innermost array or object. Returns NULL
+ * without memory.
  */
-static inline const unsigned char *
+static inline chat_json_t *
 add_value(chat_json_parser_t *parser, chat_json_type_e type, unsigned has,
-          const unsigned char *start, const unsigned char *p,
-          chat_json_t **added)
+          const unsigned char *start, const unsigned char *p)
 {
     chat_json_t      *node;
     chat_json_open_t *open = parser->open;
 
-    *added = NULL;
     open->begun = 1;
 
-    if (open->tail == NULL) {
-        return p;
-    }
-
-    if (open->close == ']' && type < parser->least) {
+    if (type < open->least) {
         open->node->opaque = 1;
-        return p;
+        open->node->has |= CHAT_JSON_VARIED;
+        return parser->left_out;
     }
 
-    if (parser->nnodes == 0 && allocate_nodes(parser) != CHAT_OK) {
-        parser->rc = CHAT_ERROR;
+    if (parser->nodes == parser->nodes_end
+        && allocate_nodes(parser) != CHAT_OK) {
         return NULL;
     }
 
-    parser->nnodes--;
     node = parser->nodes++;
 
     *node = (chat_json_t){
         .start = (uint32_t) (start - parser->text),
         .end = (uint32_t) (p - parser->text),
-        .key_start = parser->key_start,
-        .key_end = parser->key_end,
+        .key_start = open->key_start,
+        .key_end = open->key_end,
         .type = type,
         .has = (unsigned char) has,
-        .key_has = parser->key_has,
+        .key_has = open->key_has,
     };
 
+    open->node->has |= (unsigned char) (has | open->key_has);
     *open->tail = node;
     open->tail = &node->next;
-    *added = node;
-    return p;
+    return node;
 }
 
 
@@ -127,42 +142,43 @@ add_open(chat_json_parser_t *parser, chat_json_type_e type,
 {
     chat_json_t *node;
 
-    if (parser->open == &parser->opened[CHAT_JSON_DEPTH]) {
+    if (parser->open == parser->opened + CHAT_JSON_DEPTH) {
         parser->rc = CHAT_LIMIT;
         return NULL;
     }
 
-    p = add_value(parser, type, 0, p, p + 1, &node);
+    node = add_value(parser, type, 0, p, p + 1);
+    if (node == NULL) {
+        return NULL;
+    }
 
-    parser->open++;
-    parser->open->node = node;
-    parser->open->tail = node ? &node->child : NULL;
-    parser->open->close = close;
-    parser->open->begun = 0;
-    return p;
+    *++parser->open = (chat_json_open_t){
+        .node = node,
+        .tail = &node->child,
+        .least = node == parser->left_out  ? CHAT_JSON_TYPES
+                 : type == CHAT_JSON_ARRAY ? parser->least
+                                           : CHAT_JSON_NULL,
+        .close = close,
+    };
+    return p + 1;
 }
 
 
 /* Behind this word at p. */
 static const unsigned char *
-read_word(const chat_json_parser_t *parser, const unsigned char *p,
-          const char *word)
+read_word(const unsigned char *p, const unsigned char *end, const char *word)
 {
     size_t len = strlen(word);
 
-    return (size_t) (parser->end - p) >= len && memcmp(p, word, len) == 0
-               ? p + len
-               : NULL;
+    return (size_t) (end - p) >= len && memcmp(p, word, len) == 0 ? p + len
+                                                                  : NULL;
 }
 
 
 /* Behind the string at p, with both quotes. */
 static inline const unsigned char *
-read_string(const chat_json_parser_t *parser, const unsigned char *p,
-            unsigned *has)
+read_string(const unsigned char *p, const unsigned char *end, unsigned *has)
 {
-    const unsigned char *end = parser->end;
-
     p = chat_json_string_end(p + 1, end, has);
     return p != NULL && p != end ? p + 1 : NULL;
 }
@@ -172,69 +188,64 @@ read_string(const chat_json_parser_t *parser, const unsigned char *p,
 static inline const unsigned char *
 read_value(chat_json_parser_t *parser, const unsigned char *start)
 {
-    unsigned             has = 0;
-    chat_json_t         *node;
-    chat_json_type_e     type;
-    const unsigned char *p;
+    unsigned                 has = 0;
+    chat_json_type_e         type;
+    const unsigned char     *p, *end = parser->end;
+    static const char *const words[] = { "null", "false", "true" };
 
-    if (start == parser->end) {
-        return NULL;
-    }
-
-    switch (*start) {
+    switch (next(parser, &start)) {
     case '"':
         type = CHAT_JSON_STRING;
-        p = read_string(parser, start, &has);
+        p = read_string(start, end, &has);
         break;
     case '{':
         return add_open(parser, CHAT_JSON_OBJECT, '}', start);
     case '[':
         return add_open(parser, CHAT_JSON_ARRAY, ']', start);
     case 'n':
-        type = CHAT_JSON_NULL;
-        p = read_word(parser, start, "null");
-        break;
     case 't':
-        type = CHAT_JSON_TRUE;
-        p = read_word(parser, start, "true");
-        break;
     case 'f':
-        type = CHAT_JSON_FALSE;
-        p = read_word(parser, start, "false");
+        type = *start == 'n'   ? CHAT_JSON_NULL
+               : *start == 't' ? CHAT_JSON_TRUE
+                               : CHAT_JSON_FALSE;
+        p = read_word(start, end, words[type]);
         break;
     default:
         type = CHAT_JSON_NUMBER;
-        p = chat_json_number_end(start, parser->end);
+        has = CHAT_JSON_VARIED;
+        p = chat_json_number_end(start, end);
         break;
     }
 
-    return p ? add_value(parser, type, has, start, p, &node) : NULL;
+    return p && add_value(parser, type, has, start, p) ? p : NULL;
 }
 
 
-/* Reads a member's key and the colon, up to the value. */
+/* Reads a member's key and the colon. */
 static inline const unsigned char *
-read_key(chat_json_parser_t *parser, const unsigned char *p)
+read_key(const chat_json_parser_t *parser, const unsigned char *start)
 {
     unsigned             has = 0;
-    const unsigned char *end = parser->end;
+    const unsigned char *p;
+    chat_json_open_t    *open = parser->open;
 
-    if (p == end || *p != '"') {
+    if (next(parser, &start) != '"') {
         return NULL;
     }
 
-    parser->key_start = (uint32_t) (p - parser->text);
-
-    p = read_string(parser, p, &has);
+    p = read_string(start, parser->end, &has);
     if (p == NULL) {
         return NULL;
     }
 
-    parser->key_end = (uint32_t) (p - parser->text);
-    parser->key_has = (unsigned char) has;
+    if ((uint32_t) (p - start) <= open->key_end - open->key_start) {
+        open->node->has |= CHAT_JSON_VARIED;
+    }
 
-    p = skip_space(p, end);
-    return p != end && *p == ':' ? skip_space(p + 1, end) : NULL;
+    open->key_start = (uint32_t) (start - parser->text);
+    open->key_end = (uint32_t) (p - parser->text);
+    open->key_has = (unsigned char) has;
+    return next(parser, &p) == ':' ? p + 1 : NULL;
 }
 
 
@@ -245,39 +256,30 @@ read_key(chat_json_parser_t *parser, const unsigned char *p)
 static inline const unsigned char *
 read_between(chat_json_parser_t *parser, const unsigned char *p)
 {
-    const unsigned char *end = parser->end;
-    chat_json_open_t    *open = parser->open;
+    unsigned char     ch;
+    chat_json_open_t *open = parser->open;
 
-    for (p = skip_space(p, end);
-         open != parser->opened && p != end && *p == open->close;
-         p = skip_space(p, end))
-    {
+    while ((ch = next(parser, &p)) == open->close && open != parser->opened) {
         p++;
-        if (open->node != NULL) {
-            open->node->end = (uint32_t) (p - parser->text);
-        }
-
+        open->node->end = (uint32_t) (p - parser->text);
+        open[-1].node->has |= open->node->has;
         open = --parser->open;
     }
 
     if (open == parser->opened) {
-        return p == end || parser->least == CHAT_JSON_ARRAY ? p : NULL;
-    }
-
-    if (p == end) {
+        parser->rc = p == parser->end || parser->least == CHAT_JSON_ARRAY
+                         ? CHAT_OK
+                         : CHAT_BAD;
         return NULL;
     }
 
     if (open->begun) {
-        if (*p != ',') {
+        if (ch != ',') {
             return NULL;
         }
 
-        p = skip_space(p + 1, end);
+        p++;
     }
-
-    parser->key_start = 0;
-    parser->key_end = 0;
 
     return open->close == '}' ? read_key(parser, p) : p;
 }
@@ -287,45 +289,37 @@ static chat_rc_e
 parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text,
       chat_json_type_e least)
 {
-    chat_json_parser_t   parser;
-    const unsigned char *p;
+    chat_json_t          left_out = { 0 };
+    chat_json_open_t     opened[CHAT_JSON_DEPTH + 1];
+    chat_json_parser_t   parser = { 0 };
+    const unsigned char *p = text.data;
 
     doc->text = text;
     doc->root = NULL;
     doc->arena = arena;
     doc->duplicate = 0;
 
-    if (text.len > UINT32_MAX) {
-        return CHAT_LIMIT;
+    if (text.len == 0 || text.len > UINT32_MAX) {
+        return text.len == 0 ? CHAT_BAD : CHAT_LIMIT;
     }
 
-    if (text.len == 0) {
-        return CHAT_BAD;
-    }
-
-    memset(&parser, 0, offsetof(chat_json_parser_t, opened));
+    opened[0] = (chat_json_open_t){ .node = &left_out, .tail = &doc->root };
     parser.text = text.data;
     parser.end = text.data + text.len;
     parser.rc = CHAT_BAD;
     parser.arena = arena;
     parser.allocates = CHAT_JSON_FEW;
     parser.least = least;
-    parser.open = parser.opened;
-    parser.opened[0].tail = &doc->root;
-    parser.opened[0].close = '\0';
-
-    p = skip_space(text.data, parser.end);
+    parser.left_out = &left_out;
+    parser.open = opened;
+    parser.opened = opened;
 
     do {
         p = read_value(&parser, p);
         p = p ? read_between(&parser, p) : NULL;
-    } while (p != NULL && parser.open != parser.opened);
+    } while (p != NULL);
 
-    if (p != NULL) {
-        return CHAT_OK;
-    }
-
-    doc->root = NULL;
+    doc->root = parser.rc == CHAT_OK ? doc->root : NULL;
 
     /* a text that is not UTF-8 is no JSON, whatever else it is */
     return parser.rc == CHAT_LIMIT && !chat_utf8_is_valid(text) ? CHAT_BAD
@@ -412,17 +406,9 @@ chat_json_decode(chat_str_t *s, unsigned char out[4])
 }
 
 
-/* The text between the quotes at start and end - 1. */
-static chat_str_t
-chat_json_inner(const chat_json_doc_t *doc, uint32_t start, uint32_t end)
-{
-    return chat_str(doc->text.data + start + 1, end - start - 2);
-}
-
-
-/* 1 if s, which has escapes, is this text. It is rare, so never inlined. */
+/* 1 if s, which has escapes, is this text. */
 static __attribute__((noinline)) int
-chat_json_same_decoded(chat_str_t s, const char *text, size_t left)
+is_same_decoded(chat_str_t s, const char *text, size_t left)
 {
     size_t        n;
     unsigned char ch[4];
@@ -442,18 +428,16 @@ chat_json_same_decoded(chat_str_t s, const char *text, size_t left)
 }
 
 
-/* 1 if the text is that of s, a string of which the scan found has. */
+/* 1 if the text is that of the string, of which the scan found has. */
 static inline int
-chat_json_same(chat_str_t s, unsigned has, const char *text, size_t left)
+is_same(const chat_json_doc_t *doc, uint32_t start, uint32_t end, unsigned has,
+        const char *text, size_t len)
 {
-    if ((has & CHAT_JSON_ESCAPED) == 0) {
-        return s.len == left
-               && (left == 0
-                   || (s.data[0] == (unsigned char) text[0]
-                       && memcmp(s.data, text, left) == 0));
-    }
+    chat_str_t s = chat_str(doc->text.data + start + 1, end - start - 2);
 
-    return chat_json_same_decoded(s, text, left);
+    return (has & CHAT_JSON_ESCAPED) == 0
+               ? s.len == len && memcmp(s.data, text, len) == 0
+               : is_same_decoded(s, text, len);
 }
 
 
@@ -496,7 +480,8 @@ chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
     }
 
     chat_json_note(node);
-    s = chat_json_inner(doc, node->start, node->end);
+    s = chat_str(doc->text.data + node->start + 1,
+                 node->end - node->start - 2);
     if ((node->has & CHAT_JSON_ESCAPED) == 0) {
         return s;
     }
@@ -517,18 +502,7 @@ chat_json_equals(chat_json_doc_t *doc, const chat_json_t *node,
     }
 
     chat_json_note(node);
-    return chat_json_same(chat_json_inner(doc, node->start, node->end),
-                          node->has, text, len);
-}
-
-
-static inline int
-chat_json_key_equals(const chat_json_doc_t *doc, const chat_json_t *member,
-                     const char *key, size_t len)
-{
-    return chat_json_same(
-        chat_json_inner(doc, member->key_start, member->key_end),
-        member->key_has, key, len);
+    return is_same(doc, node->start, node->end, node->has, text, len);
 }
 
 
@@ -537,7 +511,8 @@ chat_json_key_is(chat_json_doc_t *doc, const chat_json_t *member,
                  const char *key)
 {
     return member != NULL && member->key_end != 0
-           && chat_json_key_equals(doc, member, key, strlen(key));
+           && is_same(doc, member->key_start, member->key_end, member->key_has,
+                      key, strlen(key));
 }
 
 
@@ -552,15 +527,12 @@ chat_json_find(chat_json_doc_t *doc, const chat_json_t *object,
     }
 
     for (member = object->child; member != NULL; member = member->next) {
-        if (!chat_json_key_equals(doc, member, key, len)) {
-            continue;
+        if (is_same(doc, member->key_start, member->key_end, member->key_has,
+                    key, len))
+        {
+            doc->duplicate |= found != NULL;
+            found = member;
         }
-
-        if (found != NULL) {
-            doc->duplicate = 1;
-        }
-
-        found = member;
     }
 
     return found;

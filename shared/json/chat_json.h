@@ -25,7 +25,8 @@ typedef enum {
     CHAT_JSON_NUMBER,
     CHAT_JSON_STRING,
     CHAT_JSON_ARRAY,
-    CHAT_JSON_OBJECT
+    CHAT_JSON_OBJECT,
+    CHAT_JSON_TYPES
 } chat_json_type_e;
 
 typedef struct chat_json_s chat_json_t;
@@ -38,7 +39,7 @@ struct chat_json_s {
     uint32_t         key_start; /* of the member's key, quotes included */
     uint32_t         key_end;   /* one past it; 0: not a member */
     chat_json_type_e type;
-    unsigned char    has;     /* of a string: see chat_json_scan.h */
+    unsigned char    has;     /* it or a part of it: see chat_json_scan.h */
     unsigned char    key_has; /* likewise of its key */
     unsigned char    read;    /* 1: an accessor gave its value */
     unsigned char    opaque;  /* 1: an array with other elements, too */

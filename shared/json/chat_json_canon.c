@@ -2,8 +2,8 @@
  * chat_json_canon.c: one text for all ways to write a JSON value, to hash.
  *
  * It is JSON without white space, except for numbers: an integer of at most 15
- * digits, else '#' and the bits of the double as 16 hex digits. -0 is 0. A
- * number that no double can hold keeps its text. Keys are in order of length
+ * digits, else '#' and the bits of the double as one number. -0 is 0. A number
+ * that no double can hold keeps its text. Keys are in order of length
  * and bytes, the last of duplicates counts, strings have the fewest escapes,
  * and a lone surrogate is U+FFFD.
  * Takes n log n, and recursion as deep as the parser lets a tree be. The
@@ -33,35 +33,20 @@ static void canon_node(chat_json_doc_t *doc, const chat_json_t *node,
 /* ---- strings and numbers ---- */
 
 
-/* Writes a string with its quotes, of which the scan found has. */
+/* Writes a string with its quotes. */
 static __attribute__((noinline)) void
-rewrite_string(chat_json_doc_t *doc, chat_str_t text, unsigned has,
-               chat_buf_t *out)
+rewrite_string(chat_json_doc_t *doc, chat_str_t text, chat_buf_t *out)
 {
-    chat_str_t  s;
-    chat_json_t node = {
-        .type = CHAT_JSON_STRING,
-        .has = (unsigned char) has,
-        .start = (uint32_t) (text.data - doc->text.data),
-        .end = (uint32_t) (text.data + text.len - doc->text.data),
-    };
+    unsigned char *p = chat_arena_take(doc->arena, text.len + CHAT_JSON_ROOM);
+    chat_str_t     inner = chat_str(text.data + 1, text.len - 2);
 
-    s = chat_json_string(doc, &node);
-    out->failed |= s.data == NULL;
-    chat_buf_json(out, s);
-}
-
-
-/* The same; most strings stand in the text as they are written. */
-static inline void
-canon_string(chat_json_doc_t *doc, chat_str_t text, unsigned has,
-             chat_buf_t *out)
-{
-    if ((has & CHAT_JSON_VARIED) == 0) {
-        chat_buf_add(out, text);
-    } else {
-        rewrite_string(doc, text, has, out);
+    if (p == NULL) {
+        out->failed = 1;
+        return;
     }
+
+    chat_buf_json(out,
+                  chat_str(p, (size_t) (chat_json_unescape(inner, p) - p)));
 }
 
 
@@ -117,12 +102,10 @@ canon_double(chat_str_t s, chat_buf_t *out)
 static void
 canon_number(chat_str_t s, chat_buf_t *out)
 {
-    char     hex[17] = "0000000000000000";
     double   value;
-    uint64_t digits, bits = 0;
-    size_t   i;
+    uint64_t bits;
 
-    if (s.len <= CHAT_JSON_DIGITS && chat_str_number(s, &digits)) {
+    if (s.len <= CHAT_JSON_DIGITS && chat_str_number(s, &bits)) {
         chat_buf_add(out, s);
         return;
     }
@@ -143,13 +126,7 @@ canon_number(chat_str_t s, chat_buf_t *out)
     }
 
     memcpy(&bits, &value, sizeof(bits));
-
-    for (i = 16; i > 0 && bits != 0; bits >>= 4) {
-        hex[--i] = "0123456789abcdef"[bits & 15];
-    }
-
-    chat_buf_puts(out, "#");
-    chat_buf_add(out, chat_str(hex, 16));
+    chat_buf_format(out, "#%d", bits);
 }
 
 
@@ -163,19 +140,24 @@ canon_scalar(chat_json_doc_t *doc, const unsigned char *p, chat_buf_t *out)
     switch (*p) {
     case '"':
         p = chat_json_string_end(p + 1, end, &has) + 1;
-        canon_string(doc, chat_str(start, (size_t) (p - start)), has, out);
-        return p;
+        if ((has & CHAT_JSON_VARIED) != 0) {
+            rewrite_string(doc, chat_str(start, (size_t) (p - start)), out);
+            return p;
+        }
+        break;
     case 'n':
     case 't':
     case 'f':
         p += *p == 'f' ? 5 : 4;
-        chat_buf_add(out, chat_str(start, (size_t) (p - start)));
-        return p;
+        break;
     default:
         p = chat_json_number_end(p, end);
         canon_number(chat_str(start, (size_t) (p - start)), out);
         return p;
     }
+
+    chat_buf_add(out, chat_str(start, (size_t) (p - start)));
+    return p;
 }
 
 
@@ -246,27 +228,25 @@ compare_members(const void *one, const void *two)
 }
 
 
-/* The canonical form of a key; its data is NULL without memory. */
+/* The canonical form of a key, in the arena. */
 static __attribute__((noinline)) chat_str_t
-rewrite_key(chat_json_doc_t *doc, chat_str_t key, unsigned has)
+rewrite_key(chat_json_doc_t *doc, chat_str_t key, chat_buf_t *out)
 {
     chat_buf_t text = { 0 };
 
-    rewrite_string(doc, key, has, &text);
-
-    return chat_buf_move(&text, doc->arena, &key) == CHAT_OK
-               ? key
-               : chat_str(NULL, 0);
+    rewrite_string(doc, key, &text);
+    out->failed |= chat_buf_move(&text, doc->arena, &key) != CHAT_OK;
+    return key;
 }
 
 
 /*
  * Lists the members of an object in order. Most objects have few, and those
- * in one order. CHAT_ERROR without memory.
+ * in one order.
  */
-static chat_rc_e
+static void
 list_members(chat_json_doc_t *doc, const chat_json_t *object,
-             member_t *members, size_t count)
+             member_t *members, size_t count, chat_buf_t *out)
 {
     size_t             at, n = 0;
     member_t           member;
@@ -278,10 +258,7 @@ list_members(chat_json_doc_t *doc, const chat_json_t *object,
                               node->key_end - node->key_start);
 
         if ((node->key_has & CHAT_JSON_VARIED) != 0) {
-            member.key = rewrite_key(doc, member.key, node->key_has);
-            if (member.key.data == NULL) {
-                return CHAT_ERROR;
-            }
+            member.key = rewrite_key(doc, member.key, out);
         }
 
         for (at = n++;
@@ -298,8 +275,26 @@ list_members(chat_json_doc_t *doc, const chat_json_t *object,
     if (count > CHAT_JSON_MEMBERS) {
         qsort(members, count, sizeof(*members), compare_members);
     }
+}
 
-    return CHAT_OK;
+
+/* Mostly key, colon and value stand together in the text as they are. */
+static void
+canon_member(chat_json_doc_t *doc, const member_t *member, chat_buf_t *out)
+{
+    const chat_json_t *node = member->node;
+
+    if (((node->has | node->key_has) & CHAT_JSON_VARIED) == 0
+        && node->start == node->key_end + 1)
+    {
+        chat_buf_add(out, chat_str(doc->text.data + node->key_start,
+                                   node->end - node->key_start));
+        return;
+    }
+
+    chat_buf_add(out, member->key);
+    chat_buf_add(out, chat_str(":", 1));
+    canon_node(doc, node, out);
 }
 
 
@@ -314,17 +309,17 @@ canon_object(chat_json_doc_t *doc, const chat_json_t *object, chat_buf_t *out)
         members = chat_arena_take(doc->arena, n * sizeof(*members));
     }
 
-    if (members == NULL || list_members(doc, object, members, n) != CHAT_OK) {
+    if (members == NULL) {
         out->failed = 1;
         return;
     }
 
+    list_members(doc, object, members, n, out);
+
     for (i = 0; i < n; i++) {
         if (i + 1 == n || !chat_str_eq(members[i].key, members[i + 1].key)) {
             chat_buf_add(out, chat_str(separator, 1));
-            chat_buf_add(out, members[i].key);
-            chat_buf_add(out, chat_str(":", 1));
-            canon_node(doc, members[i].node, out);
+            canon_member(doc, &members[i], out);
             separator = ",";
         }
     }
@@ -338,15 +333,14 @@ canon_node(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
 {
     const unsigned char *start = doc->text.data + node->start;
 
-    if (node->type == CHAT_JSON_OBJECT) {
+    if ((node->has & CHAT_JSON_VARIED) == 0) {
+        chat_buf_add(out, chat_str(start, node->end - node->start));
+
+    } else if (node->type == CHAT_JSON_OBJECT) {
         canon_object(doc, node, out);
 
     } else if (node->type == CHAT_JSON_ARRAY) {
         canon_array(doc, node, out);
-
-    } else if (node->type == CHAT_JSON_STRING) {
-        canon_string(doc, chat_str(start, node->end - node->start), node->has,
-                     out);
 
     } else {
         (void) canon_scalar(doc, start, out);
@@ -371,20 +365,14 @@ chat_json_digest(chat_json_doc_t *doc, const chat_json_t *node,
     chat_rc_e  rc;
     chat_buf_t buf = { 0 };
 
-    if (node != NULL && node->type == CHAT_JSON_STRING
-        && (node->has & CHAT_JSON_VARIED) == 0)
-    {
+    if (node != NULL && (node->has & CHAT_JSON_VARIED) == 0) {
         chat_digest(chat_json_raw(doc, node), out); /* it is its own form */
         return CHAT_OK;
     }
 
     chat_json_canon(doc, node, &buf);
-
+    chat_digest(chat_buf_str(&buf), out);
     rc = buf.failed ? CHAT_ERROR : CHAT_OK;
-    if (rc == CHAT_OK) {
-        chat_digest(chat_buf_str(&buf), out);
-    }
-
     chat_buf_free(&buf);
 
     return rc;

@@ -1,19 +1,17 @@
 /*
  * chat_json_scan.c: see chat_json_scan.h.
  *
- * With AVX2 32 bytes of ASCII at a time, escapes included; else, and at the
- * end of a text, eight bytes without escapes. A short string takes one block
- * of SSE2, which each x86-64 has. The unit tests compare them.
+ * With AVX2 64 bytes at a time, escapes included; else, and at the end of a
+ * text, eight bytes of ASCII without escapes. The unit tests compare them.
  */
 
 #include "json/chat_json_scan.h"
 #include "bytes/chat_utf8.h"
 #include "bytes/chat_word.h"
 
-#if defined(__SSE2__) && !defined(CHAT_SCAN_PORTABLE)
+#ifdef CHAT_SCAN_SHORT
 #include <immintrin.h>
-#define CHAT_SCAN_BLOCK 32
-#define CHAT_SCAN_SHORT 16
+#define CHAT_SCAN_BLOCK 64
 #endif
 
 
@@ -71,33 +69,68 @@ escape_end(const unsigned char *p, const unsigned char *end, unsigned *has)
 }
 
 
-/* Behind the characters at p that are not ASCII; NULL: one is not valid. */
+/* Behind the character at p, which is not ASCII; NULL: it is not valid. */
 static const unsigned char *
-characters_end(const unsigned char *p, const unsigned char *end)
+character_end(const unsigned char *p, const unsigned char *end)
 {
-    size_t n;
+    size_t n = chat_utf8_len(chat_str(p, (size_t) (end - p)));
 
-    while (p < end && *p >= 0x80) {
-        n = chat_utf8_len(chat_str(p, (size_t) (end - p)));
-        if (n == 0) {
-            return NULL;
-        }
-
-        p += n;
-    }
-
-    return p;
+    return n != 0 ? p + n : NULL;
 }
 
 
 #ifdef CHAT_SCAN_BLOCK
 
-/* The bits of the bytes of a block that are this one. */
-static unsigned
-bits_of(__m128i block, char byte)
+#define CHAT_AVX2 __attribute__((target("avx2,bmi")))
+
+/* What the bytes of a block are, by bits. */
+typedef struct {
+    uint64_t backslashes;
+    uint64_t escaped; /* a backslash before them */
+    uint64_t slashes; /* that are escaped */
+    uint64_t stop;    /* not usual; of an escape its second byte */
+} chat_marks_t;
+
+
+/* The bits of the bytes that are not 0 in the two halves of a block. */
+static inline CHAT_AVX2 uint64_t
+bits_of(__m256i low, __m256i high)
 {
-    return (unsigned) _mm_movemask_epi8(
-        _mm_cmpeq_epi8(block, _mm_set1_epi8(byte)));
+    return (uint32_t) _mm256_movemask_epi8(low)
+           | (uint64_t) (uint32_t) _mm256_movemask_epi8(high) << 32;
+}
+
+
+/* The bytes that are this one. */
+static inline CHAT_AVX2 __m256i
+equal(__m256i bytes, char byte)
+{
+    return _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(byte));
+}
+
+
+/* A quote, a control character, or one that is not ASCII. */
+static inline CHAT_AVX2 __m256i
+special(__m256i bytes)
+{
+    return _mm256_or_si256(equal(bytes, '"'),
+                           _mm256_cmpgt_epi8(_mm256_set1_epi8(0x20), bytes));
+}
+
+
+/*
+ * The usual letters behind a backslash. The four low bits of a byte select
+ * that which it can be; b, which shares them with r, is left to other code.
+ */
+static inline CHAT_AVX2 __m256i
+letter(__m256i bytes)
+{
+    __m256i letters = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+        -1, 0, 'r', 0, 't', 0, 'f', 0, 0, 0, 0, 0, '\\', 0, 'n', '/'));
+
+    return _mm256_or_si256(
+        equal(bytes, '"'),
+        _mm256_cmpeq_epi8(bytes, _mm256_shuffle_epi8(letters, bytes)));
 }
 
 
@@ -106,146 +139,124 @@ bits_of(__m128i block, char byte)
  * byte of this block is one; then of the next block. Of a row of backslashes
  * each second one is escaped: the subtraction carries along the row.
  */
-static inline uint32_t
-escaped_bits(uint32_t backslashes, uint32_t *odd)
+static inline CHAT_AVX2 uint64_t
+escaped_bits(uint64_t backslashes, uint64_t *odd)
 {
-    uint32_t alternate = 0xaaaaaaaa, first = backslashes & ~*odd;
-    uint32_t ends = ((first << 1 | alternate) - first) ^ alternate;
-    uint32_t escaped = ends ^ (backslashes | *odd);
+    uint64_t alternate = 0xaaaaaaaaaaaaaaaa, first = backslashes & ~*odd;
+    uint64_t ends = ((first << 1 | alternate) - first) ^ alternate;
+    uint64_t escaped = ends ^ (backslashes | *odd);
 
     *odd = (ends & backslashes) >> (CHAT_SCAN_BLOCK - 1);
     return escaped;
 }
 
 
-/*
- * Where a block with escapes stops, NULL: not in it. stop: the bits of the
- * bytes that other code has to look at, of an escape that of its second one.
- */
-static inline const unsigned char *
-block_stop(const unsigned char *p, uint32_t backslashes, uint32_t escaped,
-           uint32_t slashes, uint32_t stop, unsigned *has)
+static inline CHAT_AVX2 chat_marks_t
+marks_of(const unsigned char *p, uint64_t *odd)
 {
-    uint32_t before = stop != 0 ? (stop & -stop) - 1 : UINT32_MAX;
+    __m256i      low = _mm256_loadu_si256((const __m256i *) p);
+    __m256i      high = _mm256_loadu_si256((const __m256i *) (p + 32));
+    chat_marks_t marks = { 0 };
 
-    *has |= backslashes & before ? CHAT_JSON_ESCAPED : 0u;
-    *has |= slashes & escaped & before ? CHAT_JSON_VARIED : 0u;
+    marks.backslashes = bits_of(equal(low, '\\'), equal(high, '\\'));
+    marks.stop = bits_of(special(low), special(high));
 
-    if (stop == 0) {
-        return NULL;
+    if ((marks.backslashes | *odd) != 0) {
+        marks.escaped = escaped_bits(marks.backslashes, odd);
+        marks.slashes =
+            bits_of(equal(low, '/'), equal(high, '/')) & marks.escaped;
+        marks.stop = (marks.stop & ~marks.escaped)
+                     | (marks.escaped & ~bits_of(letter(low), letter(high)));
     }
 
-    p += __builtin_ctz(stop);
-    return escaped & stop & -stop ? p - 1 : p;
+    return marks;
+}
+
+
+/* The first byte of the block at p that other code has to look at. */
+static inline unsigned
+stop_of(const unsigned char *p, const chat_marks_t *marks)
+{
+    size_t   n;
+    unsigned bit;
+    uint64_t stop = marks->stop;
+
+    for (/* void */; stop != 0; stop &= ~((((uint64_t) 1 << n) - 1) << bit)) {
+        bit = (unsigned) __builtin_ctzll(stop);
+        n = chat_utf8_len(chat_str(p + bit, CHAT_SCAN_BLOCK - bit));
+        if (n < 2 || (marks->escaped >> bit & 1) != 0) {
+            return bit;
+        }
+    }
+
+    return CHAT_SCAN_BLOCK;
 }
 
 
 /*
- * Moves over blocks of ASCII with the usual escapes. Returns where it stops:
- * at the closing quote, or where other code has to look: at an escape, a
- * control character, one that is not ASCII, or in the last bytes.
- * The four low bits of a byte select the letter that it can be; an escaped b,
- * which shares them with r, is left to other code.
+ * Moves over blocks of characters and the usual escapes. Returns where it
+ * stops: at the closing quote, or where other code has to look: at an escape,
+ * a control character, a character that is invalid or goes on in the next
+ * block, or in the last bytes.
  */
-static __attribute__((target("avx2"))) const unsigned char *
+static CHAT_AVX2 const unsigned char *
 blocks_end(const unsigned char *p, const unsigned char *end, unsigned *has)
 {
-    __m256i              block, letters;
-    uint32_t             odd = 0, backslashes, quotes, slashes, escaped, stop;
-    const unsigned char *at;
-
-    letters = _mm256_broadcastsi128_si256(_mm_setr_epi8(
-        -1, 0, 'r', 0, 't', 0, 'f', 0, 0, 0, 0, 0, '\\', 0, 'n', '/'));
+    unsigned     bit;
+    uint64_t     odd = 0, before, escapes = 0, varied = 0;
+    chat_marks_t marks;
 
     for (/* void */; end - p >= CHAT_SCAN_BLOCK; p += CHAT_SCAN_BLOCK) {
-        block = _mm256_loadu_si256((const __m256i *) p);
-        backslashes = (uint32_t) _mm256_movemask_epi8(
-            _mm256_cmpeq_epi8(block, _mm256_set1_epi8('\\')));
-        quotes = (uint32_t) _mm256_movemask_epi8(
-            _mm256_cmpeq_epi8(block, _mm256_set1_epi8('"')));
-        stop = (uint32_t) _mm256_movemask_epi8(
-            _mm256_cmpgt_epi8(_mm256_set1_epi8(0x20), block));
+        marks = marks_of(p, &odd);
+        bit = stop_of(p, &marks);
+        before =
+            bit < CHAT_SCAN_BLOCK ? ((uint64_t) 1 << bit) - 1 : UINT64_MAX;
+        escapes |= marks.backslashes & before;
+        varied |= marks.slashes & before;
 
-        if ((backslashes | odd) == 0) {
-            stop |= quotes;
-            if (stop != 0) {
-                return p + __builtin_ctz(stop);
-            }
-            continue;
-        }
-
-        escaped = escaped_bits(backslashes, &odd);
-        slashes = (uint32_t) _mm256_movemask_epi8(
-            _mm256_cmpeq_epi8(block, _mm256_set1_epi8('/')));
-        stop |= quotes & ~escaped;
-        stop |= escaped & ~quotes
-                & ~(uint32_t) _mm256_movemask_epi8(_mm256_cmpeq_epi8(
-                    block, _mm256_shuffle_epi8(letters, block)));
-
-        at = block_stop(p, backslashes, escaped, slashes, stop, has);
-        if (at != NULL) {
-            return at;
+        if (bit < CHAT_SCAN_BLOCK) {
+            odd = marks.escaped >> bit & 1;
+            p += bit;
+            break;
         }
     }
 
+    *has |= escapes ? CHAT_JSON_ESCAPED : 0u;
+    *has |= varied ? CHAT_JSON_VARIED : 0u;
     return p - odd;
 }
 
 
 #endif
 
-/* As chat_json_string_end(), of any string. */
-static __attribute__((noinline)) const unsigned char *
-string_end(const unsigned char *p, const unsigned char *end, unsigned *has)
+const unsigned char *
+chat_json_any_string_end(const unsigned char *p, const unsigned char *end,
+                         unsigned *has)
 {
 #ifdef CHAT_SCAN_BLOCK
-    int blocks = __builtin_cpu_supports("avx2");
+    int blocks =
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi");
 #endif
 
     while (p != NULL) {
 #ifdef CHAT_SCAN_BLOCK
-        if (blocks) {
-            p = blocks_end(p, end, has);
-        }
-#endif
-
+        p = blocks && end - p >= CHAT_SCAN_BLOCK ? blocks_end(p, end, has)
+                                                 : plain_end(p, end);
+#else
         p = plain_end(p, end);
+#endif
 
         if (p == end || *p == '"') {
             break;
         }
 
         p = *p == '\\'   ? escape_end(p, end, has)
-            : *p >= 0x80 ? characters_end(p, end)
+            : *p >= 0x80 ? character_end(p, end)
+            : *p >= 0x20 ? p
                          : NULL;
     }
 
     return p;
-}
-
-
-const unsigned char *
-chat_json_string_end(const unsigned char *p, const unsigned char *end,
-                     unsigned *has)
-{
-#ifdef CHAT_SCAN_BLOCK
-    __m128i  block;
-    unsigned stop;
-
-    /* most strings of a stream are a few characters of ASCII */
-    if (end - p >= CHAT_SCAN_SHORT) {
-        block = _mm_loadu_si128((const __m128i *) p);
-        stop = bits_of(block, '"') | bits_of(block, '\\')
-               | (unsigned) _mm_movemask_epi8(
-                   _mm_cmplt_epi8(block, _mm_set1_epi8(0x20)));
-
-        if (stop != 0 && p[__builtin_ctz(stop)] == '"') {
-            return p + __builtin_ctz(stop);
-        }
-    }
-#endif
-
-    return string_end(p, end, has);
 }
 
 

@@ -1,25 +1,56 @@
 /*
  * chat_json_scan.h: where a string or a number of JSON ends.
  *
- * Shared by the parser and by what reads frames without it. Both functions
- * take RFC 8259 literally, and read nothing at or behind end.
+ * Shared by the parser and by what reads frames without it. The functions take
+ * RFC 8259 literally, and read nothing at or behind end.
  */
 
 #ifndef CHAT_JSON_SCAN_H
 #define CHAT_JSON_SCAN_H
 
-/* What a string has, by bits. */
+#if defined(__SSE2__) && !defined(CHAT_SCAN_PORTABLE)
+#include <emmintrin.h>
+#define CHAT_SCAN_SHORT 16
+#endif
+
+/* What a string has, by bits; in a tree what any value has. */
 #define CHAT_JSON_ESCAPED 1 /* an escape */
-#define CHAT_JSON_VARIED 2  /* one that could be written otherwise */
+#define CHAT_JSON_VARIED 2  /* its canonical form may be another text */
 
 /*
  * Returns the closing quote of a string; its text begins at p. Returns end if
  * the string has no closing quote, NULL if the text has a control character,
  * an invalid escape or an invalid character. Adds to *has.
  */
-const unsigned char *chat_json_string_end(const unsigned char *p,
-                                          const unsigned char *end,
-                                          unsigned            *has);
+const unsigned char *chat_json_any_string_end(const unsigned char *p,
+                                              const unsigned char *end,
+                                              unsigned            *has);
+
+/* The same. Most strings are short: one block of SSE2, inline. */
+static inline const unsigned char *
+chat_json_string_end(const unsigned char *p, const unsigned char *end,
+                     unsigned *has)
+{
+#ifdef CHAT_SCAN_SHORT
+    __m128i  block;
+    unsigned stop;
+
+    if (end - p >= CHAT_SCAN_SHORT) {
+        block = _mm_loadu_si128((const __m128i *) p);
+        stop = (unsigned) _mm_movemask_epi8(_mm_or_si128(
+            _mm_or_si128(_mm_cmpeq_epi8(block, _mm_set1_epi8('"')),
+                         _mm_cmpeq_epi8(block, _mm_set1_epi8('\\'))),
+            _mm_cmplt_epi8(block, _mm_set1_epi8(0x20))));
+
+        if (stop != 0 && p[__builtin_ctz(stop)] == '"') {
+            return p + __builtin_ctz(stop);
+        }
+    }
+#endif
+
+    return chat_json_any_string_end(p, end, has);
+}
+
 
 /* Behind the number at p; NULL: there is none. */
 const unsigned char *chat_json_number_end(const unsigned char *p,

@@ -18,15 +18,16 @@
 /* The scanner as machines without SSE2 have it, under another name. */
 #define CHAT_SCAN_PORTABLE
 #define chat_json_string_end portable_string_end
+#define chat_json_any_string_end portable_any_string_end
 #define chat_json_number_end portable_number_end
 #include "../../shared/json/chat_json_scan.c"
 #include "../buf_printf.h"
+#undef CHAT_SCAN_PORTABLE
+#undef CHAT_JSON_SCAN_H
 #undef chat_json_string_end
+#undef chat_json_any_string_end
 #undef chat_json_number_end
-
-const unsigned char *chat_json_string_end(const unsigned char *p,
-                                          const unsigned char *end,
-                                          unsigned            *has);
+#include "json/chat_json_scan.h"
 
 #define MUTANTS 100000
 #define SIZE 1024
@@ -627,26 +628,36 @@ static const char *const pieces[] = {
 
 
 /*
- * Strings of many escapes or few, which begin anywhere in a block of 16 or 32
- * bytes.
+ * Strings of many escapes or few, and of all characters, which begin anywhere
+ * in a block of 16 or 64 bytes.
  */
 static void
 strings_end_alike_without_sse2(void **state)
 {
-    size_t               i, len, size, plain;
+    size_t               i, k, n, len, size, plain;
     unsigned             has, portable_has;
     unsigned char        text[160], *copy;
     const unsigned char *end, *portable_end;
 
     static const unsigned char bytes[] = "\\\\\\\"/bnuf0aaaaaa\xc3\xa9\x1f";
+    static const char *const   characters[] = { "\xc3\xa9", "\xe2\x82\xac",
+                                                "\xf0\x9f\x98\x80",
+                                                "\xed\xa0\x80", "\xe2\x82" };
 
     for (i = 0; i < MUTANTS; i++) {
         plain = number_below(12) + 1;
-        size = number_below(sizeof(text));
-        for (len = 0; len < size; len++) {
+        size = number_below(sizeof(text) - 3);
+        for (len = 0; len < size; len += n) {
+            n = 1;
             text[len] =
                 bytes[number_below(number_below(4) ? 5 : sizeof(bytes) - 1)];
             text[len] = number_below(plain) ? 'a' : text[len];
+
+            if (number_below(8) == 0) {
+                k = number_below(number_below(8) ? 3 : 5);
+                n = strlen(characters[k]);
+                memcpy(text + len, characters[k], n);
+            }
         }
 
         copy = malloc(len + (len == 0));
