@@ -154,17 +154,19 @@ chat_sse_keep(chat_sse_t *sse)
 }
 
 
-void
+int
 chat_sse_leave(chat_sse_t *sse)
 {
     chat_sse_flush(sse);
     sse->pos = sse->input.len;
 
-    if (chat_sse_keep(sse)) {
-        sse->uncounted = sse->tail.len;
-    } else {
+    if (!chat_sse_keep(sse)) {
         sse->pos = sse->start;
+        return 0;
     }
+
+    sse->uncounted = sse->tail.len;
+    return 1;
 }
 
 

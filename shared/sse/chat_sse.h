@@ -64,11 +64,11 @@ chat_sse_rc_e chat_sse_next(chat_sse_t *sse, chat_frame_t *frame);
  * the frame that was left, and what follows it, in part. chat_sse_skip() moves
  * over whole frames that end in LF LF (over the one that was left alone),
  * chat_sse_leave() to the end of the input: it is within a frame. Without
- * memory for that it does nothing.
+ * memory for that it does nothing, and returns 0.
  */
 chat_str_t chat_sse_rest(chat_sse_t *sse, int *in_input);
 void       chat_sse_skip(chat_sse_t *sse, size_t len);
-void       chat_sse_leave(chat_sse_t *sse);
+int        chat_sse_leave(chat_sse_t *sse);
 
 /* The bytes of the unfinished frame, after MORE; valid until the next feed. */
 chat_str_t chat_sse_tail(const chat_sse_t *sse);

@@ -111,53 +111,53 @@ bytes_end(const chat_form_t *form, size_t from, size_t to,
 
 
 /*
- * Reads the frames of this form that input begins with, *frames at most; sets
- * their number, ends and values, and forms->partial. Returns their length.
- * What stands behind the last hole is compared in one go with what begins the
- * next frame.
+ * Reads the frames of this form that input begins with, at most so many; sets
+ * their ends and values, and forms->partial. Returns their number. What stands
+ * behind the last hole is compared in one go with what begins the next frame.
  */
 static size_t
 match(chat_forms_t *forms, const chat_form_t *form, chat_str_t input,
-      chat_form_values_t *values, size_t *frames)
+      chat_form_values_t *values, size_t most)
 {
-    size_t                   from = 0, to, n = 0, most = *frames, len = 0;
+    size_t                   from = 0, to;
+    size_t                  *next = forms->ends, *last = next + most;
     const unsigned char     *at = input.data, *p, *end = at + input.len;
     const chat_form_value_t *hole = form->holes, *over = hole + form->nholes;
-    size_t                   head = hole != over ? hole->at.start : form->len;
 
-    to = head;
+    to = hole != over ? hole->at.start : form->len;
     p = bytes_end(form, from, to, at, end);
 
-    while (p != NULL && n < most) {
+    while (p != NULL && next != last) {
         from = form->len;
         at = p;
 
         if (hole != over) {
-            at = value_end(hole->type, p, end, &values[n]);
+            at = value_end(hole->type, p, end, values);
             if (at == NULL) {
                 break;
             }
             from = hole++->at.end;
         }
 
-        to = hole != over ? hole->at.start : form->len + head;
+        if (hole != over) {
+            p = bytes_end(form, from, to = hole->at.start, at, end);
+            continue;
+        }
+
+        to = form->len + (form->nholes ? form->holes->at.start : form->len);
         p = bytes_end(form, from, to, at, end);
 
-        if (hole == over
-            && (p != NULL
-                || bytes_end(form, from, form->len, at, end) != NULL))
-        {
-            len = (size_t) (at - input.data) + form->len - from;
-            forms->ends[n++] = len;
+        if (p != NULL || bytes_end(form, from, form->len, at, end) != NULL) {
+            *next++ = (size_t) (at - input.data) + form->len - from;
             hole = form->holes;
+            values++;
         }
     }
 
     forms->partial =
         p == NULL && (size_t) (end - at) < to - from
         && bytes_end(form, from, from + (size_t) (end - at), at, end) != NULL;
-    *frames = n;
-    return len;
+    return (size_t) (next - forms->ends);
 }
 
 
@@ -268,43 +268,20 @@ join(const chat_forms_t *forms, const chat_form_values_t *values, size_t n)
 }
 
 
-/* The event of frames of this form, with these pieces. */
-static void
-say(const chat_forms_t *forms, const chat_form_t *form, chat_str_t text,
-    chat_event_t *event)
-{
-    memset(event, 0, sizeof(*event));
-
-    if (form->call == NULL) {
-        event->type = CHAT_EVENT_OPAQUE;
-        return;
-    }
-
-    event->type = CHAT_EVENT_CALL_ARGS;
-    event->call = form->call;
-    event->id = form->call->id;
-    event->name = form->call->name;
-    event->kind = form->call->kind;
-    event->text = text;
-}
-
-
-/* As chat_forms_read(); sets the values and ends of the frames. */
+/* As match(), with the form that fits. */
 static size_t
 find(chat_forms_t *forms, chat_str_t input, chat_form_values_t *values,
-     size_t *frames)
+     size_t most)
 {
     int          ended;
-    size_t       i, len, most = *frames;
+    size_t       i, n;
     chat_count_t count = { 0 };
 
     /* the one that matched last, then those behind it */
     for (i = 0; i < forms->count; i++) {
-        *frames = most;
-        len = match(forms, forms->list[forms->last], input, values, frames);
-
-        if (len != 0 || forms->partial) {
-            return len;
+        n = match(forms, forms->list[forms->last], input, values, most);
+        if (n != 0 || forms->partial) {
+            return n;
         }
 
         if (i == 0
@@ -319,9 +296,8 @@ find(chat_forms_t *forms, chat_str_t input, chat_form_values_t *values,
 
     for (i = 0; i < forms->count; i++) {
         if (loosen(forms->list[i], input)) {
-            *frames = most;
             forms->last = i;
-            return match(forms, forms->list[i], input, values, frames);
+            return match(forms, forms->list[i], input, values, most);
         }
     }
 
@@ -333,27 +309,31 @@ size_t
 chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
                 chat_event_t *event, size_t *frames)
 {
-    size_t             len;
+    size_t             n;
     uint64_t           number = forms->reader->number;
     chat_str_t         text = { NULL, 0 };
     const chat_form_t *form;
     chat_form_values_t values[CHAT_FORM_RUN];
 
-    len = find(forms, chat_str(input.data, input.len < max ? input.len : max),
-               values, frames);
+    n = find(forms, chat_str(input.data, input.len < max ? input.len : max),
+             values, *frames);
     forms->partial &= input.len <= max;
+    *frames = n;
 
-    if (len != 0) {
-        form = forms->list[forms->last];
-        text = form->has_piece ? join(forms, values, *frames) : text;
-        if (form->has_number) {
-            (void) chat_str_number(values[*frames - 1].number, &number);
-        }
-        forms->reader->number = (uint32_t) number;
-        say(forms, form, text, event);
+    if (n == 0) {
+        return 0;
     }
 
-    return len;
+    form = forms->list[forms->last];
+    text = form->has_piece ? join(forms, values, n) : text;
+    if (form->has_number) {
+        (void) chat_str_number(values[n - 1].number, &number);
+    }
+
+    forms->reader->number = (uint32_t) number;
+    *event = form->event;
+    event->text = text;
+    return forms->ends[n - 1];
 }
 
 
@@ -457,7 +437,8 @@ chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame)
     }
 
     offset = (uint32_t) (frame->data.data - frame->raw.data);
-    form->call = event->call;
+    form->event = *event;
+    form->event.node = NULL;
     form->nholes = 0;
     form->nsame = 0;
     form->len = 0;

@@ -40,14 +40,14 @@ typedef struct {
 } chat_form_value_t;
 
 typedef struct {
-    chat_stream_call_t *call;       /* its arguments go on; NULL: no call */
-    int                 has_piece;  /* of them, as a hole */
-    int                 has_number; /* a sequence number, as a hole */
-    size_t              nholes;
-    size_t              nsame;
-    size_t              len;
-    chat_form_value_t   holes[CHAT_FORM_VALUES]; /* in order */
-    chat_form_value_t   same[CHAT_FORM_VALUES];  /* that did not differ so far;
+    chat_event_t      event;      /* of a frame, but for its text */
+    int               has_piece;  /* of arguments, as a hole */
+    int               has_number; /* a sequence number, as a hole */
+    size_t            nholes;
+    size_t            nsame;
+    size_t            len;
+    chat_form_value_t holes[CHAT_FORM_VALUES]; /* in order */
+    chat_form_value_t same[CHAT_FORM_VALUES];  /* that did not differ so far;
                                                    a hole later */
     /* of the learnt frame, twice */
     unsigned char bytes[2 * CHAT_FORM_BYTES];

@@ -647,8 +647,10 @@ take_all(chat_stream_t *stream, chat_str_t input)
             chat_sse_skip(&stream->sse, frame.raw.len);
         }
 
-        if (stream->forms.partial && frame.in_input) {
-            chat_sse_leave(&stream->sse);
+        if (rc != CHAT_ERROR && stream->forms.partial && frame.in_input
+            && chat_sse_leave(&stream->sse))
+        {
+            return;
         }
 
         if (rc == CHAT_DECLINED) {
