@@ -10,13 +10,13 @@
  * Suite: plain.
  */
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { nginx, post, root, until } from '../lib/harness.mjs';
 import { dialects, newId } from '../lib/dialects.mjs';
 import { seeded } from '../lib/nodes.mjs';
 import { provider, sse } from '../lib/provider.mjs';
+import { digest } from '../lib/recording.mjs';
 import { redis } from '../lib/redis/redis.mjs';
 import { load } from './stage.mjs';
 
@@ -65,15 +65,8 @@ function canonical(value) {
     : JSON.stringify(value);
 }
 
-function fingerprint(name, input) {
-  const hash = createHash('sha256');
-  for (const part of [name, 'json', canonical(JSON.parse(input || '{}'))]) {
-    const length = Buffer.alloc(8);
-    length.writeBigUInt64BE(BigInt(Buffer.byteLength(part)));
-    hash.update(length).update(part);
-  }
-  return hash.digest('hex').slice(0, 32);
-}
+const fingerprint = (name, input) => digest(name, 'json',
+  canonical(JSON.parse(input || '{}'))).toString('hex', 0, 16);
 
 /*
  * The calls that a provider of the SDK finds, in order. A shell's command has

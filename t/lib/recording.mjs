@@ -12,14 +12,18 @@ import net from 'node:net';
 import { until } from './wait.mjs';
 
 /*
- * As chat_digest_parts(): SHA-256 of the parts, each preceded by its length.
+ * As chat_digest_parts(): SHA-256 of the parts, each preceded by its length in
+ * groups of seven bits, the lowest first.
  */
 export function digest(...parts) {
   const hash = createHash('sha256');
   for (const part of parts.map((p) => Buffer.from(p))) {
-    const length = Buffer.alloc(8);
-    length.writeBigUInt64BE(BigInt(part.length));
-    hash.update(length).update(part);
+    const length = [];
+    let rest = part.length;
+    for (; rest > 127; rest >>= 7) {
+      length.push((rest & 127) | 128);
+    }
+    hash.update(Buffer.from([...length, rest])).update(part);
   }
   return hash.digest();
 }
