@@ -35,11 +35,11 @@ chat_ai_sdk_part_state(chat_json_doc_t *doc, const chat_json_t *part)
         const char        *name;
         chat_ai_sdk_part_e state;
     } states[] = {
+        { "output-available", CHAT_PART_OK }, /* most often */
         { "input-streaming", CHAT_PART_STREAMING },
         { "input-available", CHAT_PART_READY },
         { "approval-requested", CHAT_PART_ASKED },
         { "approval-responded", CHAT_PART_RESPONDED },
-        { "output-available", CHAT_PART_OK },
         { "output-error", CHAT_PART_ERROR },
         { "output-denied", CHAT_PART_DENIED },
     };
@@ -179,14 +179,16 @@ static void
 message_calls(chat_transcript_t *t, const chat_json_t *message)
 {
     body_t            *body = t->data;
-    chat_str_t         name;
+    chat_str_t         name, type;
     const chat_json_t *part = chat_json_first(t->doc, message, "parts");
 
     body->starts = 0;
     body->text = 0;
 
     for (/* void */; part != NULL; part = part->next) {
-        if (chat_json_has(t->doc, part, "type", "step-start")) {
+        type = chat_json_text(t->doc, part, "type");
+
+        if (chat_str_is(type, "step-start")) {
             body->starts++;
             t->has_step = 0;
 
@@ -194,7 +196,7 @@ message_calls(chat_transcript_t *t, const chat_json_t *message)
             body->text = 0;
             read_call(t, message, part, name);
 
-        } else if (chat_json_has(t->doc, part, "type", "text")) {
+        } else if (chat_str_is(type, "text")) {
             body->text = 1;
         }
     }
