@@ -194,6 +194,26 @@ live('a key of the module has a wrong type', async (t) => {
   await works(scene, 'another batch');
 });
 
+live('facts name workers that no worker can be', async (t) => {
+  const r = await redis(t);
+  const scene = await over(t, 'openai_chat', r.url());
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  await leave(batch, batch.results([0]));
+  for (const name of await r.command('KEYS', 'chat:{*')) {
+    if (await r.command('TYPE', name) === 'hash' && !name.endsWith(':p')) {
+      await r.command('HSET', name, 'feed/a b  c/1', '01',
+        `feed/${'d'.repeat(300)}/1`, '01', 'open', '0e f\n1');
+    }
+  }
+  const [pid] = scene.n.workers();
+  const answer = batch.continue(batch.results());
+  assert.equal(await wordOf(answer), 'final');
+  batch.released();
+  await works(scene, 'another batch');
+  assert.deepEqual(scene.n.workers(), [pid]);
+});
+
 /* Failures to write or read a recording, and their effects. */
 const unreadable = {
   'it is full': [{}, (r) => r.command('CONFIG', 'SET', 'maxmemory', '100kb'),

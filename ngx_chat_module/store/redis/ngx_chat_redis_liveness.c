@@ -153,12 +153,16 @@ note_worker(const ngx_chat_redis_shard_t *shard,
 }
 
 
+/* Adds the worker's key: one argument, also if its name has spaces. */
 static void
 add_worker(ngx_chat_redis_cmd_t *cmd, const ngx_chat_redis_shard_t *shard,
            chat_str_t worker)
 {
-    ngx_chat_redis_cmd_printf(cmd, "%sworker:%*s", shard->prefix, worker.len,
-                              worker.data);
+    u_char key[sizeof("chat:{776}:worker:") + NGX_CHAT_REDIS_NAME], *end;
+
+    end = ngx_snprintf(key, sizeof(key), "%sworker:%*s", shard->prefix,
+                       worker.len, worker.data);
+    ngx_chat_redis_cmd_add(cmd, chat_str(key, (size_t) (end - key)));
 }
 
 
