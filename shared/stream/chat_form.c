@@ -454,5 +454,12 @@ chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame)
         forms->last = forms->next;
         forms->next = (forms->next + 1) % CHAT_FORMS;
         forms->count += forms->count < CHAT_FORMS;
+
+    } else if (forms->next < forms->count) {
+        /* what it has replaced is a form no more */
+        forms->list[forms->next] = forms->list[--forms->count];
+        forms->list[forms->count] = form;
+        forms->next = forms->count;
+        forms->last = 0;
     }
 }
