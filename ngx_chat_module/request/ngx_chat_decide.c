@@ -249,6 +249,7 @@ question(ngx_chat_ctx_t *ctx)
     rc = chat_dialect_sign(ctx->dialect, &ctx->body.doc, &q->key.name,
                            &ctx->body.rq);
     if (rc == CHAT_OK) {
+        q->named = ctx->scope.conversation.len != 0;
         rc = chat_gate_question(ctx->dialect, &ctx->body.rq,
                                 (size_t) ctx->conf->max_calls, ctx->kept, q);
     }

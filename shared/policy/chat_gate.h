@@ -66,6 +66,7 @@ typedef struct {
     uint64_t      now;    /* ms since the epoch, set by the caller before
                                   each decision and claim; 0: not known */
     int           fresh;  /* a new user message */
+    int           named;  /* its conversation has an id; from the caller */
     int           kept;   /* the provider keeps the conversation */
     int           chained;
     int           complete;     /* the body settles all its members */
@@ -192,8 +193,8 @@ chat_rc_e chat_gate_question(const chat_dialect_t *dialect,
                              const chat_request_t *rq, size_t max_calls,
                              chat_arena_t *arena, chat_question_t *q);
 
-/* 1: a fresh turn with all results of the step that it leaves behind. The
-   store needs none of them, so they have no digests. */
+/* 1: a fresh turn with all results of the step that it leaves behind. Only
+   chat_results, by the conversation's id, can ask the store for them. */
 int chat_gate_leaves_nothing(const chat_question_t *q);
 
 /*

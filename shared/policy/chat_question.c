@@ -309,7 +309,7 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
     memcpy(q->signature, rq->signature, 16);
 
     rc = chat_gate_members(rq, step, max_calls, q);
-    if (rc == CHAT_OK && !chat_gate_leaves_nothing(q)) {
+    if (rc == CHAT_OK && (q->named || !chat_gate_leaves_nothing(q))) {
         rc = chat_gate_digests(rq, step, q);
     }
 
@@ -354,7 +354,7 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
     const chat_call_t            *call;
     const chat_question_member_t *own = q->members;
 
-    for (i = 0; i < q->nmembers && !chat_gate_leaves_nothing(q); i++, own++) {
+    for (i = 0; i < q->nmembers && q->own_results.data != NULL; i++, own++) {
         call = &rq->calls[rq->steps[rq->nsteps - 1].first + own->call];
 
         if (!rq->chained) {

@@ -148,6 +148,21 @@ live('s26 s27: several results of a call: the first counts', async (t) => {
   });
 }, several);
 
+live('s26: results that came with a new user message count', async (t) => {
+  await each(t, async (t2, key) => {
+    if (/^(ag_ui_resume|.*_conversation)$/.test(key)) {
+      return;
+    }
+    const scene = await openStage(t2, key);
+    const batch = new Batch(scene, 2);
+    await batch.ask();
+    await told(batch.continue(batch.results(),
+      { more: dialects[key].says('and hurry') }));
+    assert.deepEqual((await show(batch)).body.missing, []);
+    await taken(give(batch, 0, { output: 'too late' }), 0, 1);
+  });
+}, several);
+
 live('s29: a result before its step ends: applied', async (t) => {
   await each(t, async (t2, key) => {
     if (dialects[key].interrupts) {
