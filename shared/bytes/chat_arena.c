@@ -43,6 +43,7 @@ struct chat_arena_s {
 
 static chat_block_t *spares[CHAT_ARENA_SIZES]; /* by size */
 static size_t        kept;                     /* bytes of them */
+static size_t        small; /* of these, in blocks below the largest */
 
 
 /* The index in spares of the least blocks that take this many bytes. */
@@ -78,6 +79,7 @@ chat_block_create(chat_block_t *next, size_t size)
     if (block != NULL) {
         spares[i] = block->next;
         kept -= size;
+        small -= size < CHAT_ARENA_LARGEST ? size : 0;
 
     } else {
         block = malloc(sizeof(chat_block_t) + size);
@@ -95,13 +97,16 @@ chat_block_create(chat_block_t *next, size_t size)
 }
 
 
+/* Small blocks, of which many requests at a time have many, leave room. */
 static void
 chat_block_free(chat_block_t *block)
 {
-    size_t i;
+    size_t i, less = block->size < CHAT_ARENA_LARGEST ? block->size : 0;
 
     if (block->size > CHAT_ARENA_LARGEST
-        || block->size > CHAT_ARENA_KEPT - kept) {
+        || block->size > CHAT_ARENA_KEPT - kept
+        || less > CHAT_ARENA_KEPT / 4 - small)
+    {
         free(block);
         return;
     }
@@ -110,6 +115,7 @@ chat_block_free(chat_block_t *block)
     block->next = spares[i];
     spares[i] = block;
     kept += block->size;
+    small += less;
 }
 
 

@@ -3,9 +3,13 @@
  *
  * The base of the core: blocks that do not overlap, limits that hold, digests
  * that keep different inputs apart.
+ *
+ * The tests' build keeps no blocks for later arenas, so that the sanitizers
+ * see each use of freed memory; this arena keeps them, as in the module.
  */
 
-#include "bytes/chat_arena.h"
+#undef CHAT_ARENA_KEPT
+#include "../../shared/bytes/chat_arena.c"
 #include "bytes/chat_buf.h"
 #include "bytes/chat_digest.h"
 #include "bytes/chat_mix.h"
@@ -20,6 +24,7 @@
 #include <cmocka.h>
 
 #define MIX_TEXT 1200 /* bytes of a text that is mixed */
+#define ARENAS 10000  /* their first blocks are more than is kept */
 
 
 static void
@@ -440,6 +445,62 @@ the_length_of_a_mix_counts(void **state)
 }
 
 
+static void
+free_spares(void)
+{
+    size_t        i;
+    chat_block_t *block;
+
+    for (i = 0; i < CHAT_ARENA_SIZES; i++) {
+        while ((block = spares[i]) != NULL) {
+            spares[i] = block->next;
+            free(block);
+        }
+    }
+
+    kept = small = 0;
+}
+
+
+static void
+many_arenas_leave_room_for_a_tree(void **state)
+{
+    size_t               i;
+    static chat_arena_t *arenas[ARENAS];
+
+    free_spares();
+
+    for (i = 0; i < ARENAS; i++) {
+        arenas[i] = chat_arena_create(0);
+        assert_non_null(arenas[i]);
+    }
+
+    for (i = 0; i < ARENAS; i++) {
+        chat_arena_destroy(arenas[i]);
+    }
+
+    assert_int_equal(kept, CHAT_ARENA_KEPT / 4);
+
+    arenas[0] = chat_arena_create(0);
+    for (i = 0; i < CHAT_ARENA_KEPT / CHAT_ARENA_LARGEST; i++) {
+        assert_non_null(chat_arena_take(arenas[0], CHAT_ARENA_LARGEST));
+    }
+
+    chat_arena_destroy(arenas[0]);
+    assert_int_equal(kept, CHAT_ARENA_KEPT);
+    assert_int_equal(small, CHAT_ARENA_KEPT / 4);
+
+    /* what is used again is counted no more */
+    arenas[0] = chat_arena_create(0);
+    assert_non_null(chat_arena_take(arenas[0], CHAT_ARENA_LARGEST));
+    assert_int_equal(small, CHAT_ARENA_KEPT / 4 - CHAT_ARENA_FIRST);
+    assert_int_equal(kept,
+                     CHAT_ARENA_KEPT - CHAT_ARENA_FIRST - CHAT_ARENA_LARGEST);
+    chat_arena_destroy(arenas[0]);
+    assert_int_equal(kept, CHAT_ARENA_KEPT);
+}
+
+
 int
 main(void)
 {
@@ -450,6 +511,7 @@ main(void)
         cmocka_unit_test(
             past_its_limit_an_arena_answers_null_and_stays_usable),
         cmocka_unit_test(a_size_that_overflows_is_refused),
+        cmocka_unit_test(many_arenas_leave_room_for_a_tree),
         cmocka_unit_test(a_copy_is_its_own),
         cmocka_unit_test(a_buffer_grows),
         cmocka_unit_test(a_buffer_that_failed_takes_nothing_more),
