@@ -164,22 +164,29 @@ canon_scalar(chat_json_doc_t *doc, const unsigned char *p, chat_buf_t *out)
 /* ---- arrays and objects ---- */
 
 
-/* Writes the array at p, which the tree does not have; returns its end. */
+/*
+ * Writes the array at p, which the tree does not have; returns its end. There
+ * may be many: each is read into an arena of its own.
+ */
 static const unsigned char *
 canon_inner_array(chat_json_doc_t *doc, const unsigned char *p,
                   chat_buf_t *out)
 {
-    chat_json_doc_t inner;
-    chat_str_t      text =
+    chat_str_t text =
         chat_str(p, (size_t) (doc->text.data + doc->text.len - p));
+    chat_arena_t   *arena = chat_arena_create(0);
+    chat_json_doc_t inner;
 
-    if (chat_json_parse_array(&inner, doc->arena, text) != CHAT_OK) {
+    if (arena != NULL && chat_json_parse_array(&inner, arena, text) == CHAT_OK)
+    {
+        canon_node(&inner, inner.root, out);
+        p += inner.root->end;
+    } else {
         out->failed = 1;
-        return p;
     }
 
-    canon_node(&inner, inner.root, out);
-    return p + inner.root->end;
+    chat_arena_destroy(arena);
+    return p;
 }
 
 

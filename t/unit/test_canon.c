@@ -422,6 +422,33 @@ without_memory_it_says_so(void **state)
 }
 
 
+/* A result may be of arrays that the tree does not have. */
+static void
+many_arrays_in_an_array_take_no_memory(void **state)
+{
+    size_t          i;
+    chat_buf_t      text = { 0 }, out = { 0 };
+    chat_arena_t   *arena = chat_arena_create(4096);
+    chat_json_doc_t doc;
+
+    chat_buf_puts(&text, "[");
+    for (i = 0; i < 1000; i++) {
+        chat_buf_puts(&text, "[],[1.0],");
+    }
+    chat_buf_puts(&text, "0]");
+
+    assert_int_equal(chat_json_parse(&doc, arena, chat_buf_str(&text)),
+                     CHAT_OK);
+    chat_json_canon(&doc, doc.root, &out);
+    assert_false(out.failed);
+    assert_int_equal(out.len, text.len - 2 * 1000);
+
+    chat_buf_free(&text);
+    chat_buf_free(&out);
+    chat_arena_destroy(arena);
+}
+
+
 int
 main(void)
 {
@@ -436,6 +463,7 @@ main(void)
         cmocka_unit_test(a_digest_is_of_the_value),
         cmocka_unit_test(objects_in_nested_arrays_are_sorted_at_each_level),
         cmocka_unit_test(without_memory_it_says_so),
+        cmocka_unit_test(many_arrays_in_an_array_take_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
