@@ -35,7 +35,8 @@ ngx_chat_headers_is(chat_str_t name, const char *text)
 }
 
 
-ngx_uint_t
+/* 1 if the header has this name. */
+static ngx_uint_t
 ngx_chat_headers_named(const ngx_table_elt_t *h, const char *name)
 {
     return ngx_chat_headers_is(ngx_chat_str(&h->key), name);

@@ -40,8 +40,7 @@ typedef struct {
 /* The next header, of an answer those that were removed, too; or NULL. */
 ngx_table_elt_t *ngx_chat_headers_next(ngx_chat_headers_walk_t *walk);
 
-/* 1 if the header has this name. */
-ngx_uint_t ngx_chat_headers_named(const ngx_table_elt_t *h, const char *name);
+/* 1 if the name of a header is this text. */
 ngx_uint_t ngx_chat_headers_is(chat_str_t name, const char *text);
 
 /* The first present header with this name, or NULL. */

@@ -132,14 +132,10 @@ chat_buf_arguments(chat_buf_t *buf, const char *format, va_list *args)
 chat_rc_e
 chat_buf_move(chat_buf_t *buf, chat_arena_t *arena, chat_str_t *out)
 {
-    chat_rc_e rc = CHAT_ERROR;
-
-    if (!buf->failed) {
-        rc = chat_arena_dup(arena, chat_buf_str(buf), out);
-    }
+    chat_rc_e rc = buf->failed ? CHAT_ERROR
+                               : chat_arena_dup(arena, chat_buf_str(buf), out);
 
     chat_buf_free(buf);
-
     return rc;
 }
 

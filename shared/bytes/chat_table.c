@@ -25,14 +25,10 @@ chat_table_seed(const chat_digest_t *seed)
 uint64_t
 chat_table_hash(chat_str_t s)
 {
-    uint64_t   hash[2];
     chat_mix_t mix;
 
     chat_mix_init(&mix, &chat_table_key);
-    chat_mix_add(&mix, s);
-    chat_mix_end(&mix, (unsigned char *) hash);
-
-    return hash[0];
+    return chat_mix_hash(mix, s);
 }
 
 

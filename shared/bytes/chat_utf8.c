@@ -36,28 +36,15 @@ chat_utf8_is_valid(chat_str_t s)
 size_t
 chat_utf8_put(uint32_t ch, unsigned char out[4])
 {
-    if (ch < 0x80) {
-        out[0] = (unsigned char) ch;
-        return 1;
+    size_t i, n = ch < 0x80 ? 1 : ch < 0x800 ? 2 : ch < 0x10000 ? 3 : 4;
+
+    static const unsigned char leads[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+
+    for (i = n - 1; i > 0; i--) {
+        out[i] = (unsigned char) (0x80 | (ch & 0x3f));
+        ch >>= 6;
     }
 
-    if (ch < 0x800) {
-        out[0] = (unsigned char) (0xc0 | ch >> 6);
-        out[1] = (unsigned char) (0x80 | (ch & 0x3f));
-        return 2;
-    }
-
-    if (ch < 0x10000) {
-        out[0] = (unsigned char) (0xe0 | ch >> 12);
-        out[1] = (unsigned char) (0x80 | (ch >> 6 & 0x3f));
-        out[2] = (unsigned char) (0x80 | (ch & 0x3f));
-        return 3;
-    }
-
-    out[0] = (unsigned char) (0xf0 | ch >> 18);
-    out[1] = (unsigned char) (0x80 | (ch >> 12 & 0x3f));
-    out[2] = (unsigned char) (0x80 | (ch >> 6 & 0x3f));
-    out[3] = (unsigned char) (0x80 | (ch & 0x3f));
-
-    return 4;
+    out[0] = (unsigned char) (leads[n] | ch);
+    return n;
 }

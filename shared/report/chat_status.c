@@ -35,17 +35,12 @@ const char *const chat_store_state_names[] = { "up", "reconnecting",
 #define MS UINT64_C(1000)
 #define S UINT64_C(1000000)
 
-#define SHORT                                                              \
-    {                                                                      \
-        10, 25, 50, 100, 250, 500, 1 * MS, 2500, 5 * MS, 10 * MS, 25 * MS, \
-            50 * MS, 100 * MS, 250 * MS, 500 * MS, 1 * S                   \
-    }
-
 const uint64_t chat_timing_bounds[CHAT_TIMINGS][CHAT_METRICS_BUCKETS] = {
     { 10 * MS, 50 * MS, 100 * MS, 250 * MS, 500 * MS, 1 * S, 2 * S, 5 * S,
       10 * S, 30 * S, 60 * S, 120 * S, 300 * S, 600 * S, 1800 * S, 3600 * S },
-    SHORT,
-    SHORT,
+    [1 ... CHAT_TIMINGS - 1] = { 10, 25, 50, 100, 250, 500, 1 * MS, 2500,
+                                 5 * MS, 10 * MS, 25 * MS, 50 * MS, 100 * MS,
+                                 250 * MS, 500 * MS, 1 * S },
 };
 
 /* Of events that are no verdicts. */

@@ -71,23 +71,11 @@ ngx_chat_shm_facts_init(ngx_chat_shm_ctx_t *ctx)
 }
 
 
-static uint64_t
-hash_of(const ngx_chat_shm_t *sh, const void *data, size_t len)
-{
-    uint64_t   hash[2];
-    chat_mix_t mix = sh->hash;
-
-    chat_mix_add(&mix, chat_str(data, len));
-    chat_mix_end(&mix, (unsigned char *) hash);
-    return hash[0];
-}
-
-
 /* The link to the batch of this name; *link is NULL if there is none. */
 static ngx_chat_shm_batch_t **
 batch_link(ngx_chat_shm_t *sh, const chat_digest_t *name)
 {
-    uint64_t               hash = hash_of(sh, name->bytes, CHAT_DIGEST_SIZE);
+    uint64_t hash = chat_mix_hash(sh->hash, chat_digest_str(name));
     ngx_chat_shm_batch_t **link = &sh->buckets[hash & (sh->nbuckets - 1)];
 
     while (*link != NULL && !chat_digest_eq(&(*link)->name, name)) {
@@ -597,7 +585,7 @@ static ngx_chat_shm_fact_t **
 fact_link(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
           chat_str_t field)
 {
-    uint64_t              hash = hash_of(ctx->sh, field.data, field.len);
+    uint64_t              hash = chat_mix_hash(ctx->sh->hash, field);
     ngx_chat_shm_fact_t **link = &batch->root;
 
     while (*link != NULL
