@@ -108,12 +108,13 @@ uri_of(ngx_http_request_t *r)
 ngx_int_t
 ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
 {
-    size_t              i;
-    chat_rc_e           rc;
-    ngx_http_request_t *r = ctx->request;
-    chat_str_t          uri = uri_of(r);
-    chat_class_e        before = ctx->body.rq.class;
-    chat_reason_e       limit;
+    size_t                i;
+    chat_rc_e             rc;
+    ngx_http_request_t   *r = ctx->request;
+    chat_str_t            uri = uri_of(r);
+    chat_class_e          before = ctx->body.rq.class;
+    chat_reason_e         limit;
+    const chat_dialect_t *dialect = NULL;
 
     ngx_chat_ctx_free_body(ctx);
     ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
@@ -132,9 +133,8 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
                              : CHAT_REASON_REFUSED_CALLS_LIMIT;
 
     if (rc == CHAT_OK) {
-        ctx->dialect =
-            chat_dialect_request(ctx->expected, uri, &ctx->body.doc,
-                                 ctx->body.kept, &ctx->body.rq, &rc);
+        dialect = chat_dialect_request(ctx->expected, uri, &ctx->body.doc,
+                                       ctx->body.kept, &ctx->body.rq, &rc);
     }
 
     if (rc != CHAT_OK) {
@@ -144,6 +144,8 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
                                                 : CHAT_REASON_NONE_ERROR;
         return NGX_ERROR;
     }
+
+    ctx->dialect = dialect; /* one that waits keeps its own without memory */
 
     if (before == CHAT_CLASS_CONTINUATION
         && ctx->body.rq.class == CHAT_CLASS_PENDING)

@@ -12,8 +12,7 @@
 void
 chat_edits_init(chat_edits_t *edits, chat_arena_t *arena)
 {
-    memset(edits, 0, sizeof(*edits));
-    edits->arena = arena;
+    *edits = (chat_edits_t){ .arena = arena };
 }
 
 

@@ -34,6 +34,7 @@ chat_mix_end(const chat_mix_t *mix, unsigned char out[16])
     memcpy(out, mix->state, sizeof(mix->state));
 }
 
+
 /* Of s alone, for a table; mix has only its key. */
 static inline uint64_t
 chat_mix_hash(chat_mix_t mix, chat_str_t s)

@@ -35,8 +35,7 @@ chat_table_hash(chat_str_t s)
 void
 chat_table_init(chat_table_t *table, chat_arena_t *arena)
 {
-    memset(table, 0, sizeof(*table));
-    table->arena = arena;
+    *table = (chat_table_t){ .arena = arena };
 }
 
 

@@ -5,22 +5,19 @@
  */
 
 #include "bytes/chat_utf8.h"
+#include "bytes/chat_word.h"
 
 
 int
 chat_utf8_is_valid(chat_str_t s)
 {
-    size_t   i, n;
-    uint64_t word;
+    size_t i, n;
 
     for (i = 0; i < s.len; i += n) {
-        if (s.len - i >= 8) {
-            memcpy(&word, s.data + i, 8);
-
-            if ((word & UINT64_C(0x8080808080808080)) == 0) {
-                n = 8;
-                continue;
-            }
+        if (s.len - i >= 8 && (chat_word_at(s.data + i) & CHAT_WORD_HIGH) == 0)
+        {
+            n = 8;
+            continue;
         }
 
         n = chat_utf8_len(chat_str(s.data + i, s.len - i));
