@@ -12,8 +12,7 @@
 void
 chat_events_init(chat_events_t *events, chat_arena_t *arena)
 {
-    memset(events, 0, sizeof(*events));
-    events->arena = arena;
+    *events = (chat_events_t){ .arena = arena };
 }
 
 
@@ -22,11 +21,9 @@ static void *
 push(chat_events_t *events, void *list, size_t *count, size_t *size,
      size_t bytes, void *spare)
 {
-    void *item = NULL;
-
-    if (!events->failed) {
-        item = chat_arena_push(events->arena, list, count, size, bytes);
-    }
+    void *item = events->failed ? NULL
+                                : chat_arena_push(events->arena, list, count,
+                                                  size, bytes);
 
     events->failed |= item == NULL;
 
@@ -60,18 +57,13 @@ chat_events_mark(chat_events_t *events, chat_stream_call_t *call)
 chat_rc_e
 chat_fingerprint(chat_str_t name, chat_str_t args, chat_digest_t *out)
 {
-    chat_rc_e       rc = CHAT_ERROR;
+    chat_rc_e       rc;
     chat_buf_t      canon = { 0 };
     chat_arena_t   *arena = chat_arena_create(0);
     chat_json_doc_t doc;
 
-    if (args.len == 0) {
-        args = chat_cstr("{}");
-    }
-
-    if (arena != NULL) {
-        rc = chat_json_parse(&doc, arena, args);
-    }
+    args = args.len != 0 ? args : chat_cstr("{}");
+    rc = arena != NULL ? chat_json_parse(&doc, arena, args) : CHAT_ERROR;
 
     if (rc == CHAT_OK) {
         chat_json_canon(&doc, doc.root, &canon);
