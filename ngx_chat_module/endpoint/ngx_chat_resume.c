@@ -238,12 +238,9 @@ static void
 on_batch(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
     size_t          count = 0;
-    chat_str_t     *fields = NULL;
     ngx_chat_ctx_t *ctx = ask->ctx;
-
-    if (rc == CHAT_OK) {
-        fields = chat_follow_fields(facts, n, ctx->kept, &count);
-    }
+    chat_str_t     *fields =
+        rc == CHAT_OK ? chat_follow_fields(facts, n, ctx->kept, &count) : NULL;
 
     if (fields != NULL) {
         ngx_chat_ask_payloads(ctx, ask, &ctx->resume->batch, fields, count,

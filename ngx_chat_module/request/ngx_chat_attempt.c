@@ -51,10 +51,7 @@ ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k)
         return;
     }
 
-    if (k == ctx->attempt.claiming) {
-        ctx->attempt.claiming = 0;
-    }
-
+    ctx->attempt.claiming = 0;
     ctx->barrier.q.voided = k;
     attempt.is_void = 1;
     put_attempt(ctx, &attempt);

@@ -97,10 +97,7 @@ uri_of(ngx_http_request_t *r)
     }
 
     p = ngx_pnalloc(r->pool, len);
-    if (p != NULL) {
-        ngx_sprintf(p, "%V?%V", &r->uri, &r->args);
-    }
-
+    len = p ? (size_t) (ngx_sprintf(p, "%V?%V", &r->uri, &r->args) - p) : 0;
     return chat_str(p, len);
 }
 

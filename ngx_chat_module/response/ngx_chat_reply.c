@@ -27,12 +27,9 @@ ngx_chat_answer_add_header(ngx_http_request_t *r, chat_str_t name,
         return NGX_ERROR;
     }
 
-    ngx_memzero(h, sizeof(*h));
-    h->hash = 1;
-    h->key.data = (u_char *) name.data;
-    h->key.len = name.len;
-    h->value.data = (u_char *) value.data;
-    h->value.len = value.len;
+    *h = (ngx_table_elt_t){ .hash = 1,
+                            .key = { name.len, (u_char *) name.data },
+                            .value = { value.len, (u_char *) value.data } };
     return NGX_OK;
 }
 

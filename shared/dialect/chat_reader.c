@@ -30,12 +30,8 @@ chat_reader_entry(chat_reader_t *reader, chat_table_t *table, chat_str_t key)
         entry = chat_table_put(table, chat_reader_keep(reader, key));
     }
 
-    if (entry == NULL) {
-        reader->calls.failed = 1;
-        entry = &reader->spare;
-    }
-
-    return entry;
+    reader->calls.failed |= entry == NULL;
+    return entry != NULL ? entry : &reader->spare;
 }
 
 

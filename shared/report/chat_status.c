@@ -117,14 +117,11 @@ chat_metrics_add(chat_metrics_t *sum, const chat_metrics_t *one, int running)
 void
 chat_short(chat_short_t *out, chat_str_t id)
 {
-    size_t n = id.len;
+    size_t n = id.len < CHAT_SHORT ? id.len : CHAT_SHORT;
 
-    if (n > CHAT_SHORT) {
-        /* back to the first byte of a character, which has at most four */
-        for (n = CHAT_SHORT; n > CHAT_SHORT - 3 && (id.data[n] & 0xc0) == 0x80;
-             n--) {
-            /* void */
-        }
+    /* back to the first byte of a character, which has at most four */
+    while (n < id.len && n > CHAT_SHORT - 3 && (id.data[n] & 0xc0) == 0x80) {
+        n--;
     }
 
     memset(out, 0, sizeof(*out));

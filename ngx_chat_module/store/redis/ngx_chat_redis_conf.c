@@ -35,15 +35,11 @@ static const ngx_str_t schemes[] = { ngx_string("://"),
 static ngx_uint_t
 is_name(chat_str_t text)
 {
-    size_t i;
-    u_char c;
+    size_t            i;
+    static const char of[] = "abcdefghijklmnopqrstuvwxyz0123456789-._:";
 
     for (i = 0; i < text.len; i++) {
-        c = ngx_tolower(text.data[i]);
-
-        if ((c < 'a' || c > 'z') && (c < '0' || c > '9')
-            && memchr("-._:", c, 4) == NULL)
-        {
+        if (memchr(of, ngx_tolower(text.data[i]), sizeof(of) - 1) == NULL) {
             return 0;
         }
     }
