@@ -163,6 +163,7 @@ chat_count_frame(chat_count_t *count, chat_str_t bytes, int *ended)
         } else if (count->line == 0 && bytes.len - i >= 5
                    && memcmp(bytes.data + i, "data:", 5) == 0)
         {
+            /* most lines: what chat_count_byte() does with these five */
             count->flags |= CHAT_COUNT_DATA | CHAT_COUNT_BEGUN;
             count->line = CHAT_COUNT_OTHER;
             i += 4;
