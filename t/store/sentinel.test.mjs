@@ -62,8 +62,7 @@ live('one sentinel is down, another one stalls', async (t) => {
   const it = await sentinels(t);
   await it.list[0].stop('SIGKILL');
   await it.list[1].freeze();
-  const scene = await over(t, 'openai_chat', it, { workers: 4,
-    store: it.url() });
+  const scene = await over(t, 'openai_chat', it, { workers: 4 });
   await plays(scene);
   await gather(it.servers[0], [scene.n], 4);
   assert.ok(!scene.n.errorLog().includes('unavailable'), scene.n.errorLog());
