@@ -179,7 +179,7 @@ read_word(const unsigned char *p, const unsigned char *end, const char *word)
 static inline const unsigned char *
 read_string(const unsigned char *p, const unsigned char *end, unsigned *has)
 {
-    p = chat_json_string_end(p + 1, end, has);
+    p = chat_json_string_end(p + 1, end, has, 4);
     return p != NULL && p != end ? p + 1 : NULL;
 }
 

@@ -139,7 +139,7 @@ canon_scalar(chat_json_doc_t *doc, const unsigned char *p, chat_buf_t *out)
 
     switch (*p) {
     case '"':
-        p = chat_json_string_end(p + 1, end, &has) + 1;
+        p = chat_json_string_end(p + 1, end, &has, 4) + 1;
         if ((has & CHAT_JSON_VARIED) != 0) {
             rewrite_string(doc, chat_str(start, (size_t) (p - start)), out);
             return p;

@@ -26,25 +26,29 @@ const unsigned char *chat_json_any_string_end(const unsigned char *p,
                                               const unsigned char *end,
                                               unsigned            *has);
 
-/* The same. Most strings are short: one block of SSE2, inline. */
+/*
+ * The same. Most strings are short, and end in the first blocks of SSE2: so
+ * many are looked at inline.
+ */
 static inline const unsigned char *
 chat_json_string_end(const unsigned char *p, const unsigned char *end,
-                     unsigned *has)
+                     unsigned *has, int blocks)
 {
 #ifdef CHAT_SCAN_SHORT
     __m128i  block;
-    unsigned stop;
+    unsigned stops = 0;
 
-    if (end - p >= CHAT_SCAN_SHORT) {
+    for (; stops == 0 && blocks > 0 && end - p >= CHAT_SCAN_SHORT; blocks--) {
         block = _mm_loadu_si128((const __m128i *) p);
-        stop = (unsigned) _mm_movemask_epi8(_mm_or_si128(
+        stops = (unsigned) _mm_movemask_epi8(_mm_or_si128(
             _mm_or_si128(_mm_cmpeq_epi8(block, _mm_set1_epi8('"')),
                          _mm_cmpeq_epi8(block, _mm_set1_epi8('\\'))),
             _mm_cmplt_epi8(block, _mm_set1_epi8(0x20))));
+        p += stops != 0 ? __builtin_ctz(stops) : CHAT_SCAN_SHORT;
+    }
 
-        if (stop != 0 && p[__builtin_ctz(stop)] == '"') {
-            return p + __builtin_ctz(stop);
-        }
+    if (stops != 0 && *p == '"') {
+        return p;
     }
 #endif
 

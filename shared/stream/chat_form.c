@@ -51,7 +51,7 @@ list_end(const unsigned char *p, const unsigned char *end)
         }
 
         if (p < end && *p == '"') {
-            p = chat_json_string_end(p + 1, end, &has);
+            p = chat_json_string_end(p + 1, end, &has, 1);
             if (p != NULL && p < end) {
                 p++;
             }
@@ -74,32 +74,28 @@ value_end(chat_form_e type, const unsigned char *p, const unsigned char *end,
     unsigned             has = 0;
     const unsigned char *start = p;
 
-    switch (type) {
-    case CHAT_FORM_STRING:
-    case CHAT_FORM_PIECE:
-        p = chat_json_string_end(p, end, &has);
-        if (type == CHAT_FORM_PIECE && p != NULL) {
-            values->piece = chat_str(start, (size_t) (p - start));
+    if (type <= CHAT_FORM_PIECE) {
+        p = chat_json_string_end(p, end, &has, 1);
+        if (type == CHAT_FORM_PIECE) {
+            values->piece = chat_str(start, p ? (size_t) (p - start) : 0);
             values->has = has;
         }
         return p;
-
-    case CHAT_FORM_NUMBER:
-        return chat_json_number_end(p, end);
-
-    case CHAT_FORM_LIST:
-        return list_end(p, end);
-
-    default:
-        p = index_end(p, end);
-        values->number = chat_str(start, p ? (size_t) (p - start) : 0);
-        return p;
     }
+
+    if (type != CHAT_FORM_INDEX) {
+        return type == CHAT_FORM_LIST ? list_end(p, end)
+                                      : chat_json_number_end(p, end);
+    }
+
+    p = index_end(p, end);
+    values->number = chat_str(start, p ? (size_t) (p - start) : 0);
+    return p;
 }
 
 
 /* Behind these bytes of the form at p; NULL: there are others. */
-static const unsigned char *
+static inline const unsigned char *
 bytes_end(const chat_form_t *form, size_t from, size_t to,
           const unsigned char *p, const unsigned char *end)
 {
@@ -116,38 +112,28 @@ bytes_end(const chat_form_t *form, size_t from, size_t to,
  * behind the last hole is compared in one go with what begins the next frame.
  */
 static size_t
-match(chat_forms_t *forms, const chat_form_t *form, chat_str_t input,
+match(chat_forms_t *forms, chat_form_t *form, chat_str_t input,
       chat_form_values_t *values, size_t most)
 {
-    size_t                   from = 0, to;
-    size_t                  *next = forms->ends, *last = next + most;
-    const unsigned char     *at = input.data, *p, *end = at + input.len;
-    const chat_form_value_t *hole = form->holes, *over = hole + form->nholes;
+    size_t               from = 0, to = form->holes->at.start;
+    size_t              *next = forms->ends, *last = next + most;
+    chat_form_value_t   *hole = form->holes, *over = hole + form->nholes;
+    const unsigned char *at = input.data, *p, *end = at + input.len;
 
-    to = hole != over ? hole->at.start : form->len;
+    over->at.start = (uint32_t) (form->len + to);
     p = bytes_end(form, from, to, at, end);
 
-    while (p != NULL && next != last) {
-        from = form->len;
-        at = p;
-
-        if (hole != over) {
-            at = value_end(hole->type, p, end, values);
-            if (at == NULL) {
-                break;
-            }
-            from = hole++->at.end;
-        }
-
-        if (hole != over) {
-            p = bytes_end(form, from, to = hole->at.start, at, end);
-            continue;
-        }
-
-        to = form->len + (form->nholes ? form->holes->at.start : form->len);
+    while (p != NULL && next != last
+           && (at = value_end(hole->type, p, end, values)) != NULL)
+    {
+        from = hole++->at.end;
+        to = hole->at.start;
         p = bytes_end(form, from, to, at, end);
 
-        if (p != NULL || bytes_end(form, from, form->len, at, end) != NULL) {
+        if (hole == over
+            && (p != NULL
+                || bytes_end(form, from, form->len, at, end) != NULL))
+        {
             *next++ = (size_t) (at - input.data) + form->len - from;
             hole = form->holes;
             values++;
@@ -155,8 +141,9 @@ match(chat_forms_t *forms, const chat_form_t *form, chat_str_t input,
     }
 
     forms->partial =
-        p == NULL && (size_t) (end - at) < to - from
-        && bytes_end(form, from, from + (size_t) (end - at), at, end) != NULL;
+        p == end
+        || (p == NULL && (size_t) (end - at) < to - from
+            && bytes_end(form, from, from + (size_t) (end - at), at, end));
     return (size_t) (next - forms->ends);
 }
 
@@ -273,29 +260,23 @@ static size_t
 find(chat_forms_t *forms, chat_str_t input, chat_form_values_t *values,
      size_t most)
 {
-    int          ended;
-    size_t       i, n;
-    chat_count_t count = { 0 };
+    size_t     i, n;
+    chat_str_t near = input;
 
     /* the one that matched last, then those behind it */
     for (i = 0; i < forms->count; i++) {
-        n = match(forms, forms->list[forms->last], input, values, most);
+        n = match(forms, forms->list[forms->last], near, values, most);
         if (n != 0 || forms->partial) {
+            forms->partial &= near.len == input.len;
             return n;
         }
 
-        if (i == 0
-            && (chat_count_frame(&count, input, &ended) > CHAT_FORM_LONG
-                || !ended))
-        {
-            return 0; /* costly to try, or the rest has not come yet */
-        }
-
+        near.len = input.len < CHAT_FORM_LONG ? input.len : CHAT_FORM_LONG;
         forms->last = (forms->last + 1) % forms->count;
     }
 
     for (i = 0; i < forms->count; i++) {
-        if (loosen(forms->list[i], input)) {
+        if (loosen(forms->list[i], near)) {
             forms->last = i;
             return match(forms, forms->list[i], input, values, most);
         }
@@ -445,8 +426,12 @@ chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame)
     form->has_piece = 0;
     form->has_number = 0;
 
+    /* mostly it is the last value that differs */
     if (add_values(form, reader->doc->root, offset, event->node,
-                   reader->number_node))
+                   reader->number_node)
+        && (form->nholes != 0
+            || (form->nsame != 0
+                && add_hole(form, 0, form->same[form->nsame - 1].at.end))))
     {
         form->len = frame->raw.len;
         memcpy(form->bytes, frame->raw.data, form->len);

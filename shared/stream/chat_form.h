@@ -27,9 +27,9 @@
 
 typedef enum {
     CHAT_FORM_STRING, /* any string */
+    CHAT_FORM_PIECE,  /* the string that adds to a call's arguments */
     CHAT_FORM_NUMBER, /* any number */
     CHAT_FORM_LIST,   /* strings and numbers, one at least */
-    CHAT_FORM_PIECE,  /* the string that adds to a call's arguments */
     CHAT_FORM_INDEX   /* the sequence number, in digits */
 } chat_form_e;
 
@@ -43,11 +43,12 @@ typedef struct {
     chat_event_t      event;      /* of a frame, but for its text */
     int               has_piece;  /* of arguments, as a hole */
     int               has_number; /* a sequence number, as a hole */
-    size_t            nholes;
+    size_t            nholes;     /* one at least */
     size_t            nsame;
     size_t            len;
-    chat_form_value_t holes[CHAT_FORM_VALUES]; /* in order */
-    chat_form_value_t same[CHAT_FORM_VALUES];  /* that did not differ so far;
+    chat_form_value_t holes[CHAT_FORM_VALUES + 1]; /* in order; behind them
+                                                      the next frame's first */
+    chat_form_value_t same[CHAT_FORM_VALUES]; /* that did not differ so far;
                                                    a hole later */
     /* of the learnt frame, twice */
     unsigned char bytes[2 * CHAT_FORM_BYTES];

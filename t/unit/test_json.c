@@ -664,8 +664,8 @@ strings_end_alike_without_sse2(void **state)
         assert_non_null(copy);
         memcpy(copy, text, len);
         has = portable_has = 0;
-        end = chat_json_string_end(copy, copy + len, &has);
-        portable_end = portable_string_end(copy, copy + len, &portable_has);
+        end = chat_json_string_end(copy, copy + len, &has, 1 + len % 4);
+        portable_end = portable_string_end(copy, copy + len, &portable_has, 1);
         assert_ptr_equal(end, portable_end);
         assert_true(end == NULL || has == portable_has);
         free(copy);
