@@ -26,10 +26,11 @@ ngx_chat_filter_is_event_stream(chat_str_t type)
 {
     static const char name[] = "text/event-stream";
 
-    return type.len >= sizeof(name) - 1
-           && ngx_strncasecmp((u_char *) type.data, (u_char *) name,
-                              sizeof(name) - 1)
-                  == 0;
+    return chat_str_starts(type, name)
+           || (type.len >= sizeof(name) - 1
+               && ngx_strncasecmp((u_char *) type.data, (u_char *) name,
+                                  sizeof(name) - 1)
+                      == 0);
 }
 
 

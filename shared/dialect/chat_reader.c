@@ -35,20 +35,6 @@ chat_reader_entry(chat_reader_t *reader, chat_table_t *table, chat_str_t key)
 }
 
 
-const chat_json_t *
-chat_reader_get(const chat_reader_t *reader, const char *key)
-{
-    return chat_json_get(reader->doc, reader->doc->root, key);
-}
-
-
-chat_str_t
-chat_reader_text(const chat_reader_t *reader, const char *key)
-{
-    return chat_json_text(reader->doc, reader->doc->root, key);
-}
-
-
 int32_t
 chat_reader_index(const chat_reader_t *reader, const chat_json_t *node,
                   int32_t max)

@@ -49,9 +49,19 @@ chat_table_entry_t *chat_reader_entry(chat_reader_t *reader,
  * A member of the frame's object; its text, if it is a string, else empty.
  * Only where doc is not NULL.
  */
-const chat_json_t *chat_reader_get(const chat_reader_t *reader,
-                                   const char          *key);
-chat_str_t chat_reader_text(const chat_reader_t *reader, const char *key);
+static inline const chat_json_t *
+chat_reader_get(const chat_reader_t *reader, const char *key)
+{
+    return chat_json_get(reader->doc, reader->doc->root, key);
+}
+
+
+static inline chat_str_t
+chat_reader_text(const chat_reader_t *reader, const char *key)
+{
+    return chat_json_text(reader->doc, reader->doc->root, key);
+}
+
 
 /*
  * The index of an object that is one of several answers, 0 where it has none;

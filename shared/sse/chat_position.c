@@ -243,7 +243,7 @@ chat_line_cut(chat_str_t *text, chat_str_t *line, chat_str_t *end)
         return 0;
     }
 
-    len = rest_of_line(*text, 0);
+    len = *text->data != '\n' ? rest_of_line(*text, 0) : 0;
     p = text->data + len;
     ends = len < text->len;
     ends += len + 1 < text->len && p[0] == '\r' && p[1] == '\n';

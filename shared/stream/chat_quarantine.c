@@ -81,12 +81,8 @@ chat_quarantine_add(chat_quarantine_t *quarantine, const chat_parsed_t *parsed)
         return CHAT_ERROR;
     }
 
-    if (quarantine->first != NULL) {
-        quarantine->last->next = entry;
-    } else {
-        quarantine->first = entry;
-    }
-
+    *(quarantine->first ? &quarantine->last->next : &quarantine->first) =
+        entry;
     quarantine->last = entry;
     quarantine->bytes += weight(parsed);
     return CHAT_OK;
@@ -124,7 +120,6 @@ chat_quarantine_pop(chat_quarantine_t *quarantine)
     if (quarantine->first == NULL) {
         chat_arena_reset(quarantine->arena);
         quarantine->left = 0;
-
     } else if (quarantine->left > quarantine->bytes) {
         compact(quarantine);
     }

@@ -15,13 +15,11 @@
 #include "stream/chat_quarantine.h"
 #include "stream/chat_tracker.h"
 
-#include <stdlib.h>
-
 #define CHAT_STREAM_CUT "stream_interrupted" /* in every dialect's words */
 
 struct chat_stream_s {
     chat_stream_conf_t conf;
-    chat_arena_t      *arena;  /* lives as the stream */
+    chat_arena_t      *arena;  /* the stream lies in it */
     chat_arena_t      *frame;  /* as the frame that is looked at */
     chat_reader_t     *reader; /* of the dialect; has the calls */
     chat_sse_t         sse;
@@ -46,9 +44,12 @@ chat_stream_t *
 chat_stream_create(const chat_stream_conf_t *conf)
 {
     chat_calls_t  *calls;
-    chat_stream_t *stream = calloc(1, sizeof(*stream));
+    chat_arena_t  *arena = chat_arena_create(0);
+    chat_stream_t *stream =
+        arena ? chat_arena_alloc(arena, sizeof(*stream)) : NULL;
 
     if (stream == NULL) {
+        chat_arena_destroy(arena);
         return NULL;
     }
 
@@ -56,10 +57,10 @@ chat_stream_create(const chat_stream_conf_t *conf)
     stream->number.stream = conf->number;
     chat_sse_init(&stream->sse, conf->max_event);
 
-    stream->arena = chat_arena_create(0);
+    stream->arena = arena;
     stream->frame = chat_arena_create(0);
 
-    if (stream->arena == NULL || stream->frame == NULL
+    if (stream->frame == NULL
         || (stream->reader =
                 chat_dialect_open(conf->dialect, stream->arena, conf->request))
                == NULL
@@ -100,8 +101,7 @@ chat_stream_destroy(chat_stream_t *stream)
     chat_arena_destroy(stream->track.put_arena);
     chat_output_free(&stream->output);
     chat_arena_destroy(stream->frame);
-    chat_arena_destroy(stream->arena);
-    free(stream);
+    chat_arena_destroy(stream->arena); /* the stream with it */
 }
 
 

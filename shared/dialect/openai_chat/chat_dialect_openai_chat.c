@@ -196,10 +196,11 @@ typedef struct {
 
 typedef struct {
     chat_reader_t reader;
-    choice_t      choices[CHAT_COMPLETIONS_CHOICES];
+    choice_t     *choices; /* by index, up to the highest one so far */
+    size_t        nchoices;
+    size_t        size;
     uint32_t      running;  /* choices that have no finish_reason yet */
     unsigned      open : 1; /* TURN_OPEN was given */
-    unsigned      any : 1;  /* a choice was seen */
     unsigned      cut : 1;  /* by a limit or a filter */
 } reader_t;
 
@@ -463,6 +464,24 @@ read_finish(reader_t *r, uint32_t choice, const chat_json_t *reason)
 }
 
 
+/* The choice has come; 0 without memory. */
+static int
+see_choice(reader_t *r, size_t index)
+{
+    while (r->nchoices <= index && !r->reader.calls.failed) {
+        r->reader.calls.failed |=
+            !chat_arena_push(r->reader.arena, &r->choices, &r->nchoices,
+                             &r->size, sizeof(choice_t));
+    }
+
+    if (r->nchoices > index && !r->choices[index].seen) {
+        r->choices[index].seen = 1;
+        r->running++;
+    }
+    return r->nchoices > index;
+}
+
+
 static void
 read_chunk(reader_t *r, const chat_json_t *choices)
 {
@@ -485,10 +504,8 @@ read_chunk(reader_t *r, const chat_json_t *choices)
             continue;
         }
 
-        if (!r->choices[index].seen) {
-            r->choices[index].seen = 1;
-            r->running++;
-            r->any = 1;
+        if (!see_choice(r, (size_t) index)) {
+            return;
         }
 
         read_delta(r, (uint32_t) index, chat_json_get(doc, node, "delta"));
@@ -500,7 +517,7 @@ read_chunk(reader_t *r, const chat_json_t *choices)
     events->keeps |= node && node->type != CHAT_JSON_NULL;
 
     /* no choice is awaited any more */
-    if (r->any && r->running == 0 && !r->reader.ended) {
+    if (r->nchoices != 0 && r->running == 0 && !r->reader.ended) {
         if (!r->cut) {
             chat_events_add(events, CHAT_EVENT_STEP_SEAL);
         }
