@@ -231,6 +231,7 @@ post_results(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     ngx_chat_results_t *rs = ctx->results;
 
     chat_facts_init(&rs->put, ctx->kept);
+    rs->external.tenant = &ctx->scope.tenant;
     rc = chat_external_facts(&rs->external, rs->dialect, batch, &rs->put);
 
     if (rc == CHAT_BAD && rs->external.refusal.status == NGX_HTTP_NOT_FOUND) {

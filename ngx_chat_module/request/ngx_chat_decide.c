@@ -62,19 +62,16 @@ void
 ngx_chat_decide_refuse(ngx_chat_ctx_t *ctx)
 {
     ngx_uint_t full = ctx->barrier.full;
+    ngx_uint_t bounced = ctx->wait.held && ctx->dialect->one_by_one;
 
-    if (ctx->wait.held && ctx->dialect->one_by_one) {
-        ctx->act.reply = chat_gate_incomplete(ctx->dialect);
-        act(ctx, CHAT_ACT_REPLY,
-            full ? CHAT_REASON_BOUNCED_STORE_FULL
-                 : CHAT_REASON_BOUNCED_STORE_UNAVAILABLE);
-    } else {
-        ctx->act.reply =
-            full ? CHAT_REPLY_STORE_FULL : CHAT_REPLY_STORE_UNAVAILABLE;
-        act(ctx, CHAT_ACT_REPLY,
-            full ? CHAT_REASON_REFUSED_STORE_FULL
-                 : CHAT_REASON_REFUSED_STORE_UNAVAILABLE);
-    }
+    ctx->act.reply = bounced ? chat_gate_incomplete(ctx->dialect)
+                     : full  ? CHAT_REPLY_STORE_FULL
+                             : CHAT_REPLY_STORE_UNAVAILABLE;
+    act(ctx, CHAT_ACT_REPLY,
+        bounced ? full ? CHAT_REASON_BOUNCED_STORE_FULL
+                       : CHAT_REASON_BOUNCED_STORE_UNAVAILABLE
+        : full  ? CHAT_REASON_REFUSED_STORE_FULL
+                : CHAT_REASON_REFUSED_STORE_UNAVAILABLE);
 }
 
 
@@ -564,7 +561,7 @@ keep_calls(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
         call->approval = member->approval;
         call->delivered = chat_gate_delivered(&b->q, member) & 1;
         call->ready = 1;
-        ngx_memcpy(call->fingerprint.bytes, member->fingerprint, 16);
+        call->fingerprint = member->fingerprint;
         b->nknown++;
     }
 }
@@ -620,9 +617,8 @@ decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 void
 ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t unrecorded)
 {
-    chat_facts_t  twin;
-    chat_terms_t  terms;
-    chat_digest_t content;
+    chat_facts_t twin;
+    chat_terms_t terms;
     chat_class_e class = ctx->body.rq.class;
     ngx_chat_barrier_t *b = &ctx->barrier;
     ngx_uint_t          observe =
@@ -657,9 +653,8 @@ ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t unrecorded)
 
     if (b->decision.twin) {
         /* requests with the same content must tell their tries apart */
-        chat_gate_content(&b->q, &content);
         chat_facts_init(&twin, b->look);
-        chat_facts_twin(&twin, b->q.worker, b->q.request, content.bytes,
+        chat_facts_twin(&twin, b->q.worker, b->q.request, b->q.content.bytes,
                         b->q.retry);
         ngx_chat_put(ctx, &b->q.key, &twin);
     }

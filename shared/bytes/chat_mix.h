@@ -1,5 +1,5 @@
 /*
- * chat_mix.h: a fast keyed hash of 128 bits, for long texts of one tenant.
+ * chat_mix.h: a fast keyed hash of 128 bits, for texts of one tenant.
  *
  * Without the key, which must be a secret of the tenant, texts that collide
  * cannot be chosen. It is no MAC: its value must not leave the tenant. The
@@ -10,6 +10,11 @@
 #define CHAT_MIX_H
 
 #include "bytes/chat_digest.h"
+
+/* The value of the hash. */
+typedef struct {
+    unsigned char bytes[16];
+} chat_hash_t;
 
 typedef struct {
     uint64_t state[2];
@@ -32,6 +37,13 @@ static inline void
 chat_mix_end(const chat_mix_t *mix, unsigned char out[16])
 {
     memcpy(out, mix->state, sizeof(mix->state));
+}
+
+
+static inline int
+chat_hash_eq(const chat_hash_t *a, const chat_hash_t *b)
+{
+    return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
 

@@ -34,7 +34,7 @@ struct chat_known_s {
     chat_str_t          id;
     chat_str_t          name;
     const chat_call_t  *brought; /* by the request, as its newest; or NULL: */
-    chat_digest_t       fingerprint; /* of the stream's */
+    chat_hash_t         fingerprint; /* of the stream's */
     chat_outcome_e      outcome;   /* that the client had before the stream */
     chat_outcome_e      in_stream; /* that this stream brought */
     chat_approval_e     approval;
@@ -56,13 +56,13 @@ struct chat_opening_s {
     int                   ready;
 
     /* As the client has it: set by the tracker, when frames have left. */
-    uint32_t      step;     /* number of its step; 0: it has not left */
-    uint32_t      position; /* in the step */
-    chat_str_t    id;       /* empty: not known */
-    chat_kind_e   kind;
-    chat_digest_t fingerprint; /* all zero: not known */
-    unsigned      complete : 1;
-    unsigned      settled : 1; /* the stream has its result */
+    uint32_t    step;     /* number of its step; 0: it has not left */
+    uint32_t    position; /* in the step */
+    chat_str_t  id;       /* empty: not known */
+    chat_kind_e kind;
+    chat_hash_t fingerprint; /* all zero: not known */
+    unsigned    complete : 1;
+    unsigned    settled : 1; /* the stream has its result */
 };
 
 /* A dialect's own record of a call begins with this one. */
@@ -82,6 +82,8 @@ struct chat_stream_call_s {
 };
 
 typedef struct {
+    const chat_digest_t *tenant; /* the key of hashes; of the caller */
+
     chat_arena_t       *arena;  /* of the caller, lives as the stream */
     size_t              size;   /* of a dialect's record */
     chat_table_t        ids;    /* item: the chat_known_t */
@@ -138,6 +140,11 @@ chat_opening_t *chat_calls_opening(chat_calls_t       *calls,
 void chat_calls_args_add(chat_calls_t *calls, chat_stream_call_t *call,
                          chat_str_t text);
 void chat_calls_args_free(chat_calls_t *calls, chat_stream_call_t *call);
+
+/* The hash of a result: of this value; NULL: of the JSON text absent. */
+void chat_calls_hash(chat_calls_t *calls, chat_json_doc_t *doc,
+                     const chat_json_t *value, chat_str_t absent,
+                     chat_hash_t *out);
 
 /* An event that opened the call has left, or was dropped. */
 void chat_calls_left(chat_calls_t *calls, const chat_stream_call_t *call,

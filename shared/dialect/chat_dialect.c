@@ -312,8 +312,7 @@ read_request(const chat_dialect_t *dialect, chat_str_t uri,
         return CHAT_DECLINED;
     }
 
-    memset(rq, 0, sizeof(chat_request_t));
-    rq->uri = uri;
+    *rq = (chat_request_t){ .uri = uri, .tenant = rq->tenant };
     doc->duplicate = 0;
 
     rc = chat_dialect_read(dialect, doc, arena, rq);

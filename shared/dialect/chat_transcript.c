@@ -51,49 +51,42 @@ has_words(chat_transcript_t *t, const chat_json_t *message)
  * some clients rewrite one as the other.
  */
 static void
-hash_parts(chat_transcript_t *t, const chat_json_t *list, chat_digest_t *out)
+digest_words(chat_transcript_t *t, const chat_json_t *content,
+             chat_digest_t *out)
 {
-    size_t             n = 0, size = chat_json_count(list) + 1;
-    chat_str_t        *texts;
+    chat_str_t         words;
+    chat_buf_t         text = { 0 };
     chat_part_e        what;
-    chat_digest_t     *digests;
-    const chat_json_t *part;
+    const chat_json_t *part = chat_list_first(content);
 
-    texts = chat_arena_alloc(t->scratch, size * sizeof(*texts));
-    digests = chat_arena_alloc(t->scratch, size * sizeof(*digests));
-    if (texts == NULL || digests == NULL) {
-        chat_transcript_fail(t, CHAT_ERROR);
-        return;
+    if (t->form->part == NULL) {
+        chat_json_canon(t->doc, content, &text);
+        part = NULL;
+
+    } else if (content != NULL && content->type == CHAT_JSON_STRING) {
+        words = chat_json_string(&t->brief, content);
+        chat_buf_format(&text, "%d:%v", (uint64_t) words.len, words);
     }
 
-    if (list != NULL && list->type == CHAT_JSON_STRING) {
-        texts[n++] = chat_json_string(&t->brief, list);
-    }
-
-    for (part = chat_list_first(list); part != NULL;
-         part = chat_list_next(list, part))
-    {
-        what = t->form->part(&t->brief, part, &texts[n]);
-        if (what == CHAT_PART_RESULT) {
-            continue;
-        }
+    for (/* void */; part != NULL; part = chat_list_next(content, part)) {
+        what = t->form->part(&t->brief, part, &words);
 
         if (what == CHAT_PART_WORDS) {
-            chat_transcript_fail(t,
-                                 chat_json_digest(t->doc, part, &digests[n]));
-            texts[n] = chat_digest_str(&digests[n]);
+            chat_json_canon(t->doc, part, &text);
+        } else if (what != CHAT_PART_RESULT) {
+            chat_buf_format(&text, "%d:%v", (uint64_t) words.len, words);
         }
-
-        n++;
     }
 
-    chat_digest_parts(texts, n, out);
+    chat_digest(chat_buf_str(&text), out);
+    chat_transcript_fail(t, text.failed ? CHAT_ERROR : CHAT_OK);
+    chat_buf_free(&text);
 }
 
 
 /*
- * Hashes the user's words that name a step. The step before it, if there is
- * one, mostly has the same words, and then their hash.
+ * Digests the user's words that name a step. The step before it, if there is
+ * one, mostly has the same words, and then their digest.
  */
 static void
 name_step(chat_transcript_t *t, chat_step_t *step, const chat_step_t *before)
@@ -114,13 +107,7 @@ name_step(chat_transcript_t *t, chat_step_t *step, const chat_step_t *before)
                   ? words
                   : chat_json_get(t->doc, words, t->form->content);
 
-    if (t->form->part != NULL) {
-        hash_parts(t, content, &step->user_text);
-
-    } else if (content != NULL) {
-        chat_transcript_fail(
-            t, chat_json_digest(t->doc, content, &step->user_text));
-    }
+    digest_words(t, content, &step->user_text);
 }
 
 

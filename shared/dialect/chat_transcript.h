@@ -246,7 +246,7 @@ chat_transcript_value(chat_transcript_t *t, const chat_json_t *value,
     call->payload = value ? chat_json_raw(t->doc, value) : chat_cstr(absent);
     call->said = call->payload;
     call->value = value;
-    call->hash = chat_json_digest;
+    call->hash = chat_json_mix;
 }
 
 

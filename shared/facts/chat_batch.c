@@ -33,16 +33,16 @@ chat_batch_find(const chat_batch_t *batch, chat_str_t id)
 }
 
 
+static const chat_hash_t unknown;
+
+
 int
 chat_member_has_result(const chat_member_t *member,
-                       const unsigned char *fingerprint)
+                       const chat_hash_t   *fingerprint)
 {
-    static const unsigned char unknown[16] = { 0 };
-
     return member->outcome != CHAT_OUTCOME_NONE
-           && (fingerprint == NULL
-               || memcmp(member->answered, unknown, 16) == 0
-               || memcmp(member->answered, fingerprint, 16) == 0);
+           && (fingerprint == NULL || chat_hash_eq(&member->answered, &unknown)
+               || chat_hash_eq(&member->answered, fingerprint));
 }
 
 
@@ -106,7 +106,8 @@ chat_member_read_call(chat_member_t *member, const chat_fact_t *fact)
     }
 
     kind = chat_str_cut(&value, ' ');
-    if (!chat_hex_read(chat_str_cut(&value, ' '), member->fingerprint, 16)) {
+    if (!chat_hex_read(chat_str_cut(&value, ' '), member->fingerprint.bytes,
+                       16)) {
         return 0;
     }
 
@@ -138,8 +139,9 @@ chat_member_read_result(chat_member_t *member, const chat_fact_t *fact)
                                                       : CHAT_OUTCOME_NONE;
 
     if (outcome == CHAT_OUTCOME_NONE
-        || !chat_hex_read(chat_str_cut(&value, ' '), member->digest, 16)
-        || !chat_hex_read(chat_str_cut(&value, ' '), member->answered, 16))
+        || !chat_hex_read(chat_str_cut(&value, ' '), member->digest.bytes, 16)
+        || !chat_hex_read(chat_str_cut(&value, ' '), member->answered.bytes,
+                          16))
     {
         return 0;
     }
@@ -508,12 +510,12 @@ chat_carried_id(chat_str_t id, char *out)
 
 
 void
-chat_carried(chat_str_t id, chat_outcome_e outcome,
-             const unsigned char *digest, char *out)
+chat_carried(chat_str_t id, chat_outcome_e outcome, const chat_hash_t *digest,
+             char *out)
 {
     unsigned char value[(CHAT_CARRIED - CHAT_CARRIED_ID) / 2];
 
-    memcpy(value, digest, sizeof(value));
+    memcpy(value, digest->bytes, sizeof(value));
     value[0] ^= (unsigned char) outcome;
     chat_carried_id(id, out);
     chat_hex(value, sizeof(value), out + CHAT_CARRIED_ID);

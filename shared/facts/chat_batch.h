@@ -23,7 +23,7 @@ int chat_batch_has_message(const chat_fact_t *facts, size_t n, chat_str_t id);
 
 /* Writes one, and a NUL. */
 void chat_carried(chat_str_t id, chat_outcome_e outcome,
-                  const unsigned char *digest, char *out);
+                  const chat_hash_t *digest, char *out);
 
 /* Sorts n of them: the text that a claim has. */
 chat_str_t chat_carried_text(char *list, size_t n);
@@ -42,15 +42,15 @@ typedef struct {
     int             asks;    /* there is an ask/ fact: kind is APPROVAL */
     chat_kind_e     kind;
     uint32_t        position;
-    unsigned char   fingerprint[16];
-    chat_outcome_e  outcome;      /* NONE: no result */
-    unsigned char   digest[16];   /* of the result */
-    unsigned char   answered[16]; /* fingerprint that the result answered */
-    int             has_payload;  /* of the result */
-    chat_str_t      payload;      /* of the result; set by payloads() alone */
-    chat_str_t      reason;       /* of the approval, likewise */
-    int             delivered;    /* there is a delivered/ fact */
-    chat_approval_e approval;     /* GRANTED, REFUSED or NONE */
+    chat_hash_t     fingerprint;
+    chat_outcome_e  outcome;     /* NONE: no result */
+    chat_hash_t     digest;      /* of the result */
+    chat_hash_t     answered;    /* fingerprint that the result answered */
+    int             has_payload; /* of the result */
+    chat_str_t      payload;     /* of the result; set by payloads() alone */
+    chat_str_t      reason;      /* of the approval, likewise */
+    int             delivered;   /* there is a delivered/ fact */
+    chat_approval_e approval;    /* GRANTED, REFUSED or NONE */
 } chat_member_t;
 
 /* A request beside an attempt of the same content. */
@@ -104,7 +104,7 @@ int chat_attempt_expire_dead(chat_attempt_t *attempt,
  * NULL: of any.
  */
 int chat_member_has_result(const chat_member_t *member,
-                           const unsigned char *fingerprint);
+                           const chat_hash_t   *fingerprint);
 
 /* The member with this id, or NULL. */
 const chat_member_t *chat_batch_find(const chat_batch_t *batch, chat_str_t id);

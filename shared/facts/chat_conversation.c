@@ -233,15 +233,6 @@ chat_listed_running(const chat_fact_t *facts, size_t n,
 
 
 chat_rc_e
-chat_listed_find(const chat_fact_t *facts, size_t n, chat_str_t id,
-                 chat_listed_t *out)
-{
-    return chat_listed_running(facts, n, CHAT_LISTED_STREAM, id, NULL, NULL,
-                               out);
-}
-
-
-chat_rc_e
 chat_batch_newest(const chat_fact_t *facts, size_t n,
                   chat_indexed_batch_t *newest)
 {

@@ -86,8 +86,8 @@ void chat_facts_listed(chat_facts_t *facts, chat_listed_kind_e kind,
  * newest CHAT_LISTED_LOOK. Strings point into the facts. CHAT_DECLINED: there
  * is none.
  */
-chat_rc_e chat_listed_find(const chat_fact_t *facts, size_t n, chat_str_t id,
-                           chat_listed_t *out);
+#define chat_listed_find(facts, n, id, out) \
+    chat_listed_running(facts, n, CHAT_LISTED_STREAM, id, NULL, NULL, out)
 
 /*
  * The same of those streams or holds that run: they have not ended, no client

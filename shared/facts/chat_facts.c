@@ -241,13 +241,8 @@ chat_facts_payload(chat_facts_t *facts, chat_str_t payload)
 
 void
 chat_facts_call(chat_facts_t *facts, chat_str_t id, chat_kind_e kind,
-                uint32_t position, const chat_digest_t *fingerprint)
+                uint32_t position, const chat_hash_t *fingerprint)
 {
-    if (fingerprint == NULL) {
-        facts->failed = 1;
-        return;
-    }
-
     chat_facts_put(facts, "call/%v", "%u %s %x", id, position,
                    kind == CHAT_KIND_APPROVAL   ? "a"
                    : kind == CHAT_KIND_PROVIDER ? "p"
@@ -262,8 +257,8 @@ chat_facts_call(chat_facts_t *facts, chat_str_t id, chat_kind_e kind,
 
 void
 chat_facts_result(chat_facts_t *facts, chat_str_t id, chat_outcome_e outcome,
-                  const chat_digest_t *digest,
-                  const chat_digest_t *fingerprint, const chat_str_t *payload)
+                  const chat_hash_t *digest, const chat_hash_t *fingerprint,
+                  const chat_str_t *payload)
 {
     if (digest == NULL || fingerprint == NULL) {
         facts->failed = 1;

@@ -124,10 +124,9 @@ void chat_facts_payload(chat_facts_t *facts, chat_str_t payload);
 /*
  * call/<id>: position is the call's place in its step, from 0. One that asks
  * for an approval may be known as a call before that: ask/<id> says it too.
- * Without its fingerprint (NULL) the list fails.
  */
 void chat_facts_call(chat_facts_t *facts, chat_str_t id, chat_kind_e kind,
-                     uint32_t position, const chat_digest_t *fingerprint);
+                     uint32_t position, const chat_hash_t *fingerprint);
 
 /*
  * result/<id>: outcome OK, ERROR or DENIED; digest of the result; fingerprint
@@ -135,9 +134,9 @@ void chat_facts_call(chat_facts_t *facts, chat_str_t id, chat_kind_e kind,
  * (NULL) the list fails. payload may be NULL.
  */
 void chat_facts_result(chat_facts_t *facts, chat_str_t id,
-                       chat_outcome_e outcome, const chat_digest_t *digest,
-                       const chat_digest_t *fingerprint,
-                       const chat_str_t    *payload);
+                       chat_outcome_e outcome, const chat_hash_t *digest,
+                       const chat_hash_t *fingerprint,
+                       const chat_str_t  *payload);
 
 /* message/<id>: a request that continues this message is held. */
 #define chat_facts_message(facts, id) \

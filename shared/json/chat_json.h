@@ -14,7 +14,7 @@
 #include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
 #include "bytes/chat_buf.h"
-#include "bytes/chat_digest.h"
+#include "bytes/chat_mix.h"
 
 #define CHAT_JSON_DEPTH 128
 
@@ -199,8 +199,8 @@ size_t chat_json_count(const chat_json_t *node);
 void chat_json_canon(chat_json_doc_t *doc, const chat_json_t *node,
                      chat_buf_t *out);
 
-/* SHA-256 of that text. CHAT_ERROR without memory. */
-chat_rc_e chat_json_digest(chat_json_doc_t *doc, const chat_json_t *node,
-                           chat_digest_t *out);
+/* Adds that text. CHAT_ERROR without memory. */
+chat_rc_e chat_json_mix(chat_json_doc_t *doc, const chat_json_t *node,
+                        chat_mix_t *mix);
 
 #endif /* CHAT_JSON_H */

@@ -366,19 +366,18 @@ chat_json_canon(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
 
 
 chat_rc_e
-chat_json_digest(chat_json_doc_t *doc, const chat_json_t *node,
-                 chat_digest_t *out)
+chat_json_mix(chat_json_doc_t *doc, const chat_json_t *node, chat_mix_t *mix)
 {
     chat_rc_e  rc;
     chat_buf_t buf = { 0 };
 
     if (node != NULL && (node->has & CHAT_JSON_VARIED) == 0) {
-        chat_digest(chat_json_raw(doc, node), out); /* it is its own form */
+        chat_mix_add(mix, chat_json_raw(doc, node)); /* its own form */
         return CHAT_OK;
     }
 
     chat_json_canon(doc, node, &buf);
-    chat_digest(chat_buf_str(&buf), out);
+    chat_mix_add(mix, chat_buf_str(&buf));
     rc = buf.failed ? CHAT_ERROR : CHAT_OK;
     chat_buf_free(&buf);
 

@@ -55,27 +55,29 @@ chat_events_mark(chat_events_t *events, chat_stream_call_t *call)
 
 
 chat_rc_e
-chat_fingerprint(chat_str_t name, chat_str_t args, chat_digest_t *out)
+chat_fingerprint(const chat_digest_t *tenant, chat_str_t name, chat_str_t args,
+                 chat_hash_t *out)
 {
     chat_rc_e       rc;
-    chat_buf_t      canon = { 0 };
+    chat_mix_t      mix;
     chat_arena_t   *arena = chat_arena_create(0);
     chat_json_doc_t doc;
 
     args = args.len != 0 ? args : chat_cstr("{}");
     rc = arena != NULL ? chat_json_parse(&doc, arena, args) : CHAT_ERROR;
+    chat_mix_init(&mix, tenant);
+    chat_mix_add(&mix, name);
 
     if (rc == CHAT_OK) {
-        chat_json_canon(&doc, doc.root, &canon);
-        rc = canon.failed ? CHAT_ERROR : CHAT_OK;
-        chat_digest_of(out, name, chat_cstr("json"), chat_buf_str(&canon));
+        rc = chat_json_mix(&doc, doc.root, &mix);
 
     } else if (rc != CHAT_ERROR) {
-        chat_digest_of(out, name, chat_cstr("bytes"), args);
+        chat_mix_add(&mix, chat_cstr("bytes"));
+        chat_mix_add(&mix, args);
         rc = CHAT_OK;
     }
 
-    chat_buf_free(&canon);
+    chat_mix_end(&mix, out->bytes);
     chat_arena_destroy(arena);
 
     return rc;

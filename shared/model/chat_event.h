@@ -11,7 +11,7 @@
 
 #include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
-#include "bytes/chat_digest.h"
+#include "bytes/chat_mix.h"
 #include "json/chat_json.h"
 
 /* Which side executes a call. */
@@ -90,7 +90,7 @@ typedef struct {
     chat_str_t            text;
     const chat_json_t    *node;    /* ARGS: the string that text is, decoded
                                       or (gemini) not; or NULL */
-    chat_digest_t         digest;  /* RESULT: of the outcome; READY: the call's
+    chat_hash_t           digest;  /* RESULT: of the outcome; READY: the call's
                                     fingerprint, set by the stream */
     chat_replay_verdict_e verdict; /* set by the replay filter, and */
     chat_opening_t       *opening; /* the opening that a WAIT depends on */
@@ -155,20 +155,15 @@ chat_event_t *chat_events_add(chat_events_t *events, chat_event_e type);
 chat_mark_t *chat_events_mark(chat_events_t *events, chat_stream_call_t *call);
 
 /*
- * SHA-256 of the call's name and its arguments (JSON text) by value: 1.0 and
- * 1, or another order of keys, are the same call. Arguments
- * that do not parse count as bytes; empty ones as {}. CHAT_ERROR: no memory.
+ * Hash of the call's name and its arguments (JSON text) by value: 1.0 and 1,
+ * or another order of keys, are the same call. Arguments that do not parse
+ * count as bytes; empty ones as {}. CHAT_ERROR: no memory.
+ * The models and tools that make the texts do not know the key, the tenant's
+ * digest. A client that knows it and makes two texts collide only confuses its
+ * own call: these hashes, and those of results, are compared within one call.
  */
-chat_rc_e chat_fingerprint(chat_str_t name, chat_str_t args,
-                           chat_digest_t *out);
-
-/* Stores keep the first 16 bytes of a fingerprint: these decide. */
-static inline int
-chat_fingerprint_eq(const chat_digest_t *a, const chat_digest_t *b)
-{
-    return memcmp(a->bytes, b->bytes, 16) == 0;
-}
-
+chat_rc_e chat_fingerprint(const chat_digest_t *tenant, chat_str_t name,
+                           chat_str_t args, chat_hash_t *out);
 
 extern const char *const chat_outcome_names[];
 extern const char *const chat_end_names[];

@@ -38,6 +38,7 @@ chat_request_add_call(chat_request_t *rq, chat_arena_t *arena)
     }
 
     call->step = (uint32_t) (rq->nsteps - 1);
+    call->tenant = rq->tenant;
     rq->steps[rq->nsteps - 1].count++;
     return call;
 }
@@ -59,7 +60,7 @@ chat_call_is_settled(const chat_call_t *call)
 }
 
 
-const chat_digest_t *
+const chat_hash_t *
 chat_call_fingerprint(const chat_call_t *call)
 {
     chat_str_t     args = call->args;
@@ -75,7 +76,8 @@ chat_call_fingerprint(const chat_call_t *call)
     }
 
     if (args.data != NULL
-        && chat_fingerprint(call->name, args, &made->fingerprint) == CHAT_OK)
+        && chat_fingerprint(call->tenant, call->name, args, &made->fingerprint)
+               == CHAT_OK)
     {
         made->args = chat_str(NULL, 0);
     }
@@ -85,9 +87,10 @@ chat_call_fingerprint(const chat_call_t *call)
 }
 
 
-const chat_digest_t *
+const chat_hash_t *
 chat_call_digest(const chat_call_t *call)
 {
+    chat_mix_t      mix;
     chat_call_t    *made = (chat_call_t *) call;
     chat_json_t    *value = (chat_json_t *) call->value;
     chat_json_doc_t doc = { .root = value };
@@ -96,6 +99,7 @@ chat_call_digest(const chat_call_t *call)
         return &call->digest;
     }
 
+    chat_mix_init(&mix, call->tenant);
     doc.arena = chat_arena_create(0);
 
     if (value != NULL) { /* the body's tree is alive */
@@ -105,8 +109,9 @@ chat_call_digest(const chat_call_t *call)
     if (doc.arena != NULL
         && (value != NULL
             || chat_json_parse(&doc, doc.arena, call->said) == CHAT_OK)
-        && call->hash(&doc, doc.root, &made->digest) == CHAT_OK)
+        && call->hash(&doc, doc.root, &mix) == CHAT_OK)
     {
+        chat_mix_end(&mix, made->digest.bytes);
         made->said = chat_str(NULL, 0);
     }
 

@@ -53,18 +53,18 @@ chat_approval_is_decided(chat_approval_e approval)
 }
 
 
-/* The digest of what a result says, by value. CHAT_ERROR: no memory. */
+/* Adds what a result says, by value. CHAT_ERROR: no memory. */
 typedef chat_rc_e (*chat_hash_pt)(chat_json_doc_t   *doc,
-                                  const chat_json_t *said, chat_digest_t *out);
+                                  const chat_json_t *said, chat_mix_t *mix);
 
 typedef struct {
     chat_str_t      id; /* empty: the dialect had none */
     chat_str_t      name;
     chat_kind_e     kind;
-    chat_digest_t   fingerprint; /* by chat_call_fingerprint(), of */
+    chat_hash_t     fingerprint; /* by chat_call_fingerprint(), of */
     chat_str_t      args;        /* these; data is NULL: it is made */
     chat_outcome_e  outcome; /* of its result in this body; NONE: missing */
-    chat_digest_t   digest;  /* of that result, by chat_call_digest(), of */
+    chat_hash_t     digest;  /* of that result, by chat_call_digest(), of */
     chat_str_t      said;    /* this JSON; data is NULL: it is made */
     chat_hash_pt    hash;
     chat_str_t      payload; /* that result as write() takes it; in the body
@@ -90,6 +90,8 @@ typedef struct {
                                   NULL: it belongs to the front */
     uint32_t earlier; /* while it is read: the call of its id before it in
                          the index, from 1 on; 0: none */
+
+    const chat_digest_t *tenant; /* of the request: key of both hashes */
 } chat_call_t;
 
 /* One model response in the transcript; what its batch is named by. */
@@ -109,6 +111,7 @@ typedef struct {
 
 typedef struct {
     chat_str_t uri; /* path?query; of the caller, set before a reader */
+    const chat_digest_t *tenant; /* likewise; filled in later */
     chat_class_e class;
     int           stream;  /* 0: the client wants one JSON answer */
     int           chained; /* the last step's calls are not in the body */
@@ -165,8 +168,8 @@ int chat_call_is_settled(const chat_call_t *call);
  * result. They are made on first use: of most calls of a long transcript
  * neither is used. NULL without memory.
  */
-const chat_digest_t *chat_call_fingerprint(const chat_call_t *call);
-const chat_digest_t *chat_call_digest(const chat_call_t *call);
+const chat_hash_t *chat_call_fingerprint(const chat_call_t *call);
+const chat_hash_t *chat_call_digest(const chat_call_t *call);
 
 /* Calls lose their nodes: the tree ends. */
 void chat_request_forget(chat_request_t *rq);

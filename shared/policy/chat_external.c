@@ -264,17 +264,20 @@ chat_external_fact(chat_external_t *out, const chat_external_item_t *item,
                    const chat_dialect_t *dialect, const chat_member_t *member,
                    chat_facts_t *facts)
 {
-    chat_rc_e     rc;
-    chat_buf_t    text = { 0 };
-    chat_str_t    payload = chat_json_raw(&out->doc, item->value);
-    chat_digest_t digest, answered = { { 0 } };
+    chat_rc_e   rc;
+    chat_buf_t  text = { 0 };
+    chat_str_t  payload = chat_json_raw(&out->doc, item->value);
+    chat_mix_t  mix;
+    chat_hash_t digest;
 
     if (item->outcome == CHAT_OUTCOME_NONE) {
         chat_facts_approval(facts, item->id, item->approval, payload);
         return;
     }
 
-    rc = chat_json_digest(&out->doc, item->value, &digest);
+    chat_mix_init(&mix, out->tenant);
+    rc = chat_json_mix(&out->doc, item->value, &mix);
+    chat_mix_end(&mix, digest.bytes);
 
     if (rc == CHAT_OK && dialect->plain_text
         && item->value->type != CHAT_JSON_STRING)
@@ -283,9 +286,9 @@ chat_external_fact(chat_external_t *out, const chat_external_item_t *item,
         rc = chat_buf_move(&text, out->doc.arena, &payload);
     }
 
-    memcpy(answered.bytes, member->fingerprint, sizeof(member->fingerprint));
     chat_facts_result(facts, item->id, item->outcome,
-                      rc == CHAT_OK ? &digest : NULL, &answered, &payload);
+                      rc == CHAT_OK ? &digest : NULL, &member->fingerprint,
+                      &payload);
 }
 
 

@@ -37,6 +37,7 @@ typedef struct {
 } chat_external_refusal_t;
 
 typedef struct {
+    const chat_digest_t    *tenant; /* of the caller, set before facts() */
     chat_json_doc_t         doc;
     chat_str_t              conversation;
     chat_external_item_t   *items;

@@ -70,7 +70,7 @@ typedef enum {
  */
 static chat_source_e
 chat_gate_stored(const chat_batch_t *batch, const chat_member_t *member,
-                 chat_kind_e kind, const unsigned char *fingerprint)
+                 chat_kind_e kind, const chat_hash_t *fingerprint)
 {
     if (member == NULL) {
         return SOURCE_NONE;
@@ -160,7 +160,7 @@ chat_gate_source(const chat_question_t *q, const chat_batch_t *batch, size_t i,
         own = &q->members[i];
         member = chat_batch_find(batch, own->id);
         *id = own->id;
-        stored = chat_gate_stored(batch, member, own->kind, own->fingerprint);
+        stored = chat_gate_stored(batch, member, own->kind, &own->fingerprint);
 
         if (!own->settled || (own->needs_result && stored == SOURCE_RESULT)) {
             return stored;

@@ -23,8 +23,8 @@ typedef struct {
     chat_str_t      id;
     size_t          call; /* index in the step of the one that represents it */
     chat_kind_e     kind;
-    unsigned char   fingerprint[16];
-    unsigned char   digest[16];   /* of its result in the body */
+    chat_hash_t     fingerprint;
+    chat_hash_t     digest;       /* of its result in the body */
     chat_outcome_e  outcome;      /* of that; NONE: there is none */
     chat_approval_e approval;     /* as the body has it */
     int             settled;      /* by the body itself */
@@ -53,7 +53,8 @@ typedef struct {
     chat_arena_t           *arena; /* of what is kept */
     chat_table_t            index; /* of members, by id: the item is one */
     unsigned char           signature[16];
-    chat_str_t    own_results;  /* of the body, as a claim lists them */
+    chat_hash_t             content; /* hash of signature and own results */
+    chat_str_t    own_results;       /* of the body, as a claim lists them */
     chat_str_t    sent_results; /* own and stored ones that go upstream, as the
                                 claim lists them; NULL: not known */
     unsigned char retry_key[16]; /* of Idempotency-Key; zero: none */
@@ -265,9 +266,6 @@ int chat_gate_overrules(chat_outcome_e outcome, chat_approval_e approval,
  * lists them; data NULL: no memory.
  */
 chat_str_t chat_gate_results(chat_question_t *q, const chat_batch_t *batch);
-
-/* The digest of signature and own results. */
-void chat_gate_content(const chat_question_t *q, chat_digest_t *out);
 
 /* 1 if the attempt and the request ask for the same. */
 int chat_gate_asks_the_same(const chat_question_t *q,

@@ -82,9 +82,9 @@ static int
 chat_results_fill(chat_results_t *results, chat_result_t *result,
                   const chat_member_t *member, int approvals)
 {
-    int                  overrules;
-    const chat_call_t   *call = result->call;
-    const chat_digest_t *fingerprint =
+    int                overrules;
+    const chat_call_t *call = result->call;
+    const chat_hash_t *fingerprint =
         call != NULL ? chat_call_fingerprint(call) : NULL;
 
     if (call != NULL && fingerprint == NULL) {
@@ -94,10 +94,7 @@ chat_results_fill(chat_results_t *results, chat_result_t *result,
 
     result->approval = member->approval;
 
-    if (member->has_payload
-        && chat_member_has_result(member,
-                                  fingerprint ? fingerprint->bytes : NULL))
-    {
+    if (member->has_payload && chat_member_has_result(member, fingerprint)) {
         result->outcome = member->outcome;
         result->payload = member->payload;
         return 1;
@@ -304,10 +301,10 @@ chat_open_state(const chat_call_t *call)
 static chat_table_entry_t *
 chat_open_entry(const chat_call_t *call, chat_table_t *table)
 {
-    uint32_t             step = chat_id_is_strong(call->id) ? 0 : call->step;
-    chat_buf_t           text = { 0 };
-    chat_str_t           key;
-    const chat_digest_t *fingerprint = chat_call_fingerprint(call);
+    uint32_t           step = chat_id_is_strong(call->id) ? 0 : call->step;
+    chat_buf_t         text = { 0 };
+    chat_str_t         key;
+    const chat_hash_t *fingerprint = chat_call_fingerprint(call);
 
     if (fingerprint == NULL) {
         return NULL;

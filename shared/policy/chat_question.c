@@ -32,7 +32,7 @@ chat_gate_results(chat_question_t *q, const chat_batch_t *batch)
     for (i = 0; i < q->nmembers; i++) {
         own = &q->members[i];
         if (chat_outcome_is_final(own->outcome)) {
-            chat_carried(own->id, own->outcome, own->digest,
+            chat_carried(own->id, own->outcome, &own->digest,
                          list + CHAT_CARRIED * n++);
         }
     }
@@ -43,7 +43,7 @@ chat_gate_results(chat_question_t *q, const chat_batch_t *batch)
         if (member->outcome != CHAT_OUTCOME_NONE
             && (own == NULL || !chat_outcome_is_final(own->outcome)))
         {
-            chat_carried(member->id, member->outcome, member->digest,
+            chat_carried(member->id, member->outcome, &member->digest,
                          list + CHAT_CARRIED * n++);
         }
     }
@@ -81,13 +81,6 @@ chat_gate_asks_the_same(const chat_question_t *q,
 }
 
 
-void
-chat_gate_content(const chat_question_t *q, chat_digest_t *out)
-{
-    chat_digest_of(out, chat_str(q->signature, 16), q->own_results);
-}
-
-
 /*
  * 1 if the last attempt, which has the same content, is an earlier try of this
  * request's client. *twin: the store has no twin/ fact of this request yet.
@@ -98,12 +91,10 @@ chat_gate_is_retry(const chat_question_t *q, const chat_batch_t *batch,
 {
     int                        rival = 0;
     size_t                     i, tries = 0;
-    chat_digest_t              content;
     const chat_twin_t         *other = batch->twins;
     static const unsigned char none[16] = { 0 };
 
     *twin = batch->ntwins < CHAT_TWINS_MAX;
-    chat_gate_content(q, &content);
 
     for (i = 0; i < batch->nattempts && tries < CHAT_TWINS_MAX; i++) {
         tries += !batch->attempts[i].is_void
@@ -115,7 +106,7 @@ chat_gate_is_retry(const chat_question_t *q, const chat_batch_t *batch,
         if (chat_gate_names(other->claimant, q->worker, q->request)) {
             *twin = 0;
 
-        } else if (memcmp(other->content, content.bytes, 16) == 0) {
+        } else if (memcmp(other->content, q->content.bytes, 16) == 0) {
             tries += other->retry < q->retry;
             rival |= other->retry == q->retry;
         }
@@ -251,8 +242,9 @@ chat_gate_digests(const chat_request_t *rq, const chat_step_t *step,
                   chat_question_t *q)
 {
     size_t                  i;
+    chat_mix_t              mix;
     const chat_call_t      *call;
-    const chat_digest_t    *fingerprint, *digest;
+    const chat_hash_t      *fingerprint, *digest;
     chat_question_member_t *own = q->members;
 
     for (i = 0; i < q->nmembers; i++, own++) {
@@ -264,12 +256,16 @@ chat_gate_digests(const chat_request_t *rq, const chat_step_t *step,
             return CHAT_ERROR;
         }
 
-        memcpy(own->fingerprint, fingerprint->bytes, 16);
-        memcpy(own->digest, digest->bytes, 16);
+        own->fingerprint = *fingerprint;
+        own->digest = *digest;
     }
 
     q->own_results = chat_gate_results(q, NULL);
     q->sent_results = q->own_results;
+    chat_mix_init(&mix, &q->key.name);
+    chat_mix_add(&mix, chat_str(q->signature, 16));
+    chat_mix_add(&mix, q->own_results);
+    chat_mix_end(&mix, q->content.bytes);
     return q->own_results.data != NULL ? CHAT_OK : CHAT_ERROR;
 }
 
@@ -359,7 +355,7 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
 
         if (!rq->chained) {
             chat_facts_call(facts, call->id, call->kind, (uint32_t) i,
-                            chat_call_fingerprint(call));
+                            &own->fingerprint);
         }
 
         dropped +=
@@ -464,7 +460,7 @@ chat_gate_rejoin(const chat_question_t *q, const chat_call_t *calls,
 
     for (i = 0; q->chained && i < ncalls; i++) {
         chat_facts_call(facts, calls[i].id, calls[i].kind, (uint32_t) i,
-                        chat_call_fingerprint(&calls[i]));
+                        &calls[i].fingerprint);
     }
 
     /* a seal is true only together with all calls */

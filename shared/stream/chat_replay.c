@@ -226,7 +226,7 @@ static int
 is_same(const chat_replay_t *replay, const chat_known_t *known,
         const chat_event_t *event)
 {
-    const chat_digest_t *fingerprint;
+    const chat_hash_t *fingerprint;
 
     if (known == NULL || !known->ready || !known->has_fingerprint
         || !event->has_digest)
@@ -238,8 +238,7 @@ is_same(const chat_replay_t *replay, const chat_known_t *known,
                                  : &known->fingerprint;
     replay->calls->failed |= fingerprint == NULL;
 
-    return fingerprint != NULL
-           && chat_fingerprint_eq(fingerprint, &event->digest);
+    return fingerprint != NULL && chat_hash_eq(fingerprint, &event->digest);
 }
 
 
@@ -313,7 +312,7 @@ static int
 is_result_again(const chat_replay_t *replay, const chat_known_t *known,
                 const chat_event_t *event)
 {
-    const chat_digest_t *digest;
+    const chat_hash_t *digest;
 
     if (event->outcome == CHAT_OUTCOME_DENIED
         && known->approval == CHAT_APPROVAL_GRANTED)
@@ -338,7 +337,7 @@ is_result_again(const chat_replay_t *replay, const chat_known_t *known,
     digest = chat_call_digest(known->brought);
     replay->calls->failed |= digest == NULL;
 
-    return digest == NULL || !chat_digest_eq(&event->digest, digest);
+    return digest == NULL || !chat_hash_eq(&event->digest, digest);
 }
 
 

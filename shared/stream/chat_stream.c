@@ -73,6 +73,7 @@ chat_stream_create(const chat_stream_conf_t *conf)
     }
 
     calls = &stream->reader->calls;
+    calls->tenant = &stream->conf.scope.tenant;
     calls->max_args = conf->max_event;
     chat_calls_know(calls, conf->known, conf->nknown);
     stream->forms.dialect = conf->dialect;
@@ -323,7 +324,8 @@ fingerprint(chat_stream_t *stream, chat_event_t *event)
     if (!event->unreadable && (event->whole || !call->lost)) {
         event->has_digest = 1;
         calls->failed |=
-            chat_fingerprint(event->name, text, &event->digest) != CHAT_OK;
+            chat_fingerprint(calls->tenant, event->name, text, &event->digest)
+            != CHAT_OK;
     }
 
     chat_calls_args_free(calls, call);

@@ -181,7 +181,7 @@ put_calls(chat_tracker_t *track)
 /* The result of an event; facts: of its batch. */
 static void
 put_result(chat_tracker_t *track, chat_facts_t *facts,
-           const chat_event_t *event, const chat_digest_t *fingerprint)
+           const chat_event_t *event, const chat_hash_t *fingerprint)
 {
     chat_str_t payload;
     int        has_payload =

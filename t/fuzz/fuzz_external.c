@@ -8,6 +8,7 @@
 
 #include "policy/chat_external.h"
 #include "fuzz.h"
+#include "../tenant.h"
 
 #define FUZZ_CALLS 16
 #define FUZZ_RESULT 1024
@@ -41,8 +42,8 @@ fuzz_refused(const chat_external_t *out)
 static void
 fuzz_known(const chat_external_t *out, chat_facts_t *known)
 {
-    size_t        i;
-    chat_digest_t print;
+    size_t      i;
+    chat_hash_t print;
 
     memset(&print, 7, sizeof(print));
     chat_facts_init(known, arena);
@@ -66,6 +67,7 @@ fuzz_taken(chat_external_t *out, const chat_dialect_t *dialect)
     fuzz_known(out, &known);
     NEED(chat_batch_read(known.items, known.count, arena, &batch) == CHAT_OK);
 
+    out->tenant = &test_tenant;
     chat_facts_init(&put, arena);
     rc = chat_external_facts(out, dialect, &batch, &put);
     NEED(rc == CHAT_OK || rc == CHAT_BAD);

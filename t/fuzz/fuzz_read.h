@@ -10,6 +10,7 @@
 
 #include "dialect/chat_dialect.h"
 #include "fuzz.h"
+#include "../tenant.h"
 
 typedef struct {
     const chat_dialect_t *dialect;
@@ -27,6 +28,7 @@ fuzz_read(body_t *body, const chat_dialect_t *dialect, chat_str_t text)
     const chat_digest_t key = { { 1 } };
 
     memset(body, 0, sizeof(*body));
+    body->rq.tenant = &test_tenant;
     body->dialect = dialect;
     body->arena = chat_arena_create(0);
     NEED(body->arena != NULL);

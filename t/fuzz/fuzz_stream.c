@@ -12,6 +12,7 @@
 
 #include "stream/chat_stream.h"
 #include "fuzz.h"
+#include "../tenant.h"
 
 /* The library's own chat_form is not linked. */
 #define chat_forms_read forms_read
@@ -438,13 +439,16 @@ check(const chat_stream_conf_t *conf, chat_str_t text, unsigned seed)
 
 /* The digest of a JSON value, as a reader computes it for a result. */
 static void
-value_digest(const char *text, chat_digest_t *out)
+value_digest(const char *text, chat_hash_t *out)
 {
+    chat_mix_t      mix;
     chat_arena_t   *arena = chat_arena_create(0);
     chat_json_doc_t doc;
 
     NEED(chat_json_parse(&doc, arena, chat_cstr(text)) == CHAT_OK);
-    NEED(chat_json_digest(&doc, doc.root, out) == CHAT_OK);
+    chat_mix_init(&mix, &test_tenant);
+    NEED(chat_json_mix(&doc, doc.root, &mix) == CHAT_OK);
+    chat_mix_end(&mix, out->bytes);
     chat_arena_destroy(arena);
 }
 
@@ -463,7 +467,7 @@ know(chat_call_t *calls)
 
     calls[0].name = calls[1].name = chat_cstr("f");
     calls[0].ready = calls[1].ready = 1;
-    NEED(chat_fingerprint(chat_cstr("f"), chat_cstr("{\"q\":1}"),
+    NEED(chat_fingerprint(&test_tenant, chat_cstr("f"), chat_cstr("{\"q\":1}"),
                           &calls[0].fingerprint)
          == CHAT_OK);
     calls[1].fingerprint = calls[0].fingerprint;
@@ -518,6 +522,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     conf.max_calls = data[1] & 2 ? 2 : 128;
     conf.max_result = 100;
     conf.worker = chat_cstr("w");
+    conf.scope.tenant = test_tenant;
     conf.scope.dialect = chat_cstr(conf.dialect->name);
     conf.scope.conversation = chat_cstr("talk");
     conf.scope.by_message = conf.dialect->weak_by_message;

@@ -179,6 +179,7 @@ typedef struct {
     sim_worker_t  *producer;
     sim_request_t *requests[SIM_REQUESTS];
     unsigned       nrequests;
+    chat_digest_t  tenant;
     chat_key_t     key;    /* of the batch */
     chat_key_t     index;  /* of the conversation, if it has a name */
     uint64_t       sealed; /* ms, when the store had the seal; 0: not yet */

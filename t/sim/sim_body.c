@@ -375,7 +375,7 @@ sim_body_read(chat_str_t in, char values[SIM_CALLS])
     chat_json_doc_t    doc;
     const chat_call_t *call;
 
-    memset(&rq, 0, sizeof(rq));
+    rq = (chat_request_t){ .tenant = &sim.tenant };
     memset(values, '.', SIM_CALLS);
     memset(&doc, 0, sizeof(doc));
 

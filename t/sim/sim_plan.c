@@ -367,12 +367,13 @@ name_batch(void)
     chat_json_doc_t doc;
 
     memset(body.values, 'x', SIM_CALLS);
-    memset(&rq, 0, sizeof(rq));
+    rq = (chat_request_t){ .tenant = &sim.tenant };
     memset(&doc, 0, sizeof(doc));
     memset(&scope, 0, sizeof(scope));
 
     parts[0] = parts[1] = chat_cstr(SIM_USER);
-    chat_digest_parts(parts, 2, &scope.tenant);
+    chat_digest_parts(parts, 2, &sim.tenant);
+    scope.tenant = sim.tenant;
 
     if (chat_json_parse(&doc, sim.arena, sim_body(&body)) != CHAT_OK
         || chat_dialect_request(sim.dialect, chat_cstr(sim_uri()), &doc,

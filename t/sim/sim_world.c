@@ -634,10 +634,10 @@ put_index(void)
 static void
 on_stream(void *data, uintptr_t number)
 {
-    chat_facts_t  facts;
-    chat_digest_t fingerprint;
-    char          args[24];
-    unsigned      call = (unsigned) number - 1;
+    chat_facts_t facts;
+    chat_hash_t  fingerprint;
+    char         args[24];
+    unsigned     call = (unsigned) number - 1;
 
     if (sim.producer == NULL) {
         sim.producer = sim.slots[0];
@@ -655,8 +655,8 @@ on_stream(void *data, uintptr_t number)
 
     } else if (number <= sim.ncalls) {
         snprintf(args, sizeof(args), "{\"n\":%u}", call);
-        (void) chat_fingerprint(sim_call_name(call), chat_cstr(args),
-                                &fingerprint);
+        (void) chat_fingerprint(&sim.tenant, sim_call_name(call),
+                                chat_cstr(args), &fingerprint);
         chat_facts_call(&facts, sim_call_id(call),
                         sim.approvals >> call & 1 ? CHAT_KIND_APPROVAL
                                                   : CHAT_KIND_CLIENT,

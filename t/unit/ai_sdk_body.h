@@ -11,6 +11,7 @@
 
 #include "arena_run.h"
 #include "dialect/chat_dialect.h"
+#include "../tenant.h"
 
 #define USER "{\"id\":\"u1\",\"role\":\"user\",\"parts\":[]}"
 #define STEP "{\"type\":\"step-start\"}"
@@ -32,7 +33,7 @@ static chat_request_t  rq;
 static inline chat_rc_e
 take(const char *body)
 {
-    memset(&rq, 0, sizeof(rq));
+    rq = (chat_request_t){ .tenant = &test_tenant };
     assert_int_equal(chat_json_parse(&doc, arena, chat_cstr(body)), CHAT_OK);
     return chat_dialect_read(&chat_dialect_ai_sdk, &doc, arena, &rq);
 }

@@ -10,6 +10,7 @@
 
 #include "arena_run.h"
 #include "dialect/chat_dialect.h"
+#include "../tenant.h"
 
 #define HEAD                                                   \
     "{ \"id\" : \"c\",\"messages\":[ {\"role\":\"assistant\"," \
@@ -35,7 +36,7 @@ teardown(void **state)
 static inline void
 take(chat_str_t text)
 {
-    memset(&rq, 0, sizeof(rq));
+    rq = (chat_request_t){ .tenant = &test_tenant };
     assert_int_equal(chat_json_parse(&doc, arena, text), CHAT_OK);
     assert_int_equal(chat_dialect_read(&chat_dialect_ai_sdk, &doc, arena, &rq),
                      CHAT_OK);

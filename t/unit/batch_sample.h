@@ -12,6 +12,7 @@
 #include "arena_run.h"
 #include "attempt_facts.h"
 #include "facts/chat_batch.h"
+#include "../tenant.h"
 
 #define FACTS_MAX 96
 
@@ -79,12 +80,11 @@ sample_attempts(chat_facts_t *facts)
 static inline void
 sample(chat_facts_t *facts)
 {
-    chat_str_t    payload = CHAT_STR("{\"x\":1}");
-    chat_digest_t print, digest;
+    chat_str_t  payload = CHAT_STR("{\"x\":1}");
+    chat_hash_t print = test_hash(chat_cstr("print"));
+    chat_hash_t digest = test_hash(chat_cstr("digest"));
 
     chat_facts_init(facts, arena);
-    chat_digest(chat_cstr("print"), &print);
-    chat_digest(chat_cstr("digest"), &digest);
 
     chat_facts_add(facts, "since", chat_cstr("1700000000123"));
     chat_facts_call(facts, chat_cstr("c"), CHAT_KIND_APPROVAL, 0, &print);
@@ -150,11 +150,10 @@ is_sample_attempts(const chat_batch_t *batch)
 static inline void
 is_sample(const chat_batch_t *batch)
 {
-    chat_digest_t        print, digest;
+    chat_hash_t          print = test_hash(chat_cstr("print"));
+    chat_hash_t          digest = test_hash(chat_cstr("digest"));
     const chat_member_t *member;
 
-    chat_digest(chat_cstr("print"), &print);
-    chat_digest(chat_cstr("digest"), &digest);
 
     assert_true(batch->since == 1700000000123);
     assert_true(batch->open && batch->sealed && batch->partial);
@@ -173,9 +172,9 @@ is_sample(const chat_batch_t *batch)
     member = &batch->members[1];
     assert_int_equal(member->outcome, CHAT_OUTCOME_ERROR);
     assert_int_equal(member->has_payload, 1);
-    assert_memory_equal(member->fingerprint, print.bytes, 16);
-    assert_memory_equal(member->answered, print.bytes, 16);
-    assert_memory_equal(member->digest, digest.bytes, 16);
+    assert_memory_equal(member->fingerprint.bytes, print.bytes, 16);
+    assert_memory_equal(member->answered.bytes, print.bytes, 16);
+    assert_memory_equal(member->digest.bytes, digest.bytes, 16);
 
     assert_int_equal(batch->members[0].approval, CHAT_APPROVAL_REFUSED);
     assert_int_equal(batch->members[0].outcome, CHAT_OUTCOME_NONE);

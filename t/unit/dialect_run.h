@@ -19,6 +19,7 @@
 #include "stream/chat_cut.h"
 #include "gather.h"
 #include "../buf_printf.h"
+#include "../tenant.h"
 
 typedef struct {
     chat_arena_t   *arena;
@@ -64,6 +65,7 @@ static inline void
 body_read(body_t *body, const chat_dialect_t *dialect, chat_str_t text)
 {
     memset(body, 0, sizeof(*body));
+    body->rq.tenant = &test_tenant;
     body->arena = chat_arena_create(0);
     assert_non_null(body->arena);
 
@@ -367,6 +369,7 @@ run_stream(run_t *run, const chat_dialect_t *dialect, chat_str_t text,
 
     memset(run, 0, sizeof(*run));
     reader = chat_dialect_open(dialect, arena, NULL);
+    reader->calls.tenant = &test_tenant;
     chat_sse_init(&sse, 0);
     chat_sse_feed(&sse, text);
 
@@ -460,7 +463,7 @@ run_each(const chat_dialect_t *dialect, chat_str_t text,
          void (*each)(const chat_event_t *event, chat_buf_t *out),
          chat_buf_t *out)
 {
-    void           *reader;
+    chat_reader_t  *reader;
     size_t          i;
     chat_sse_t      sse;
     chat_frame_t    frame;
@@ -469,6 +472,7 @@ run_each(const chat_dialect_t *dialect, chat_str_t text,
     chat_json_doc_t doc;
 
     reader = chat_dialect_open(dialect, arena, NULL);
+    reader->calls.tenant = &test_tenant;
     chat_sse_init(&sse, 0);
     chat_sse_feed(&sse, text);
 

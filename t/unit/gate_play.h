@@ -177,11 +177,11 @@ play_asks(asker_t *a, char name, char *words, const char *line)
 static inline int
 play_fact(const char *line)
 {
-    char                       field[64] = "", value[128] = "", *c, id;
-    chat_str_t                 payload = CHAT_STR("outside");
-    chat_facts_t               facts;
-    chat_digest_t              digest;
-    static const chat_digest_t unknown;
+    char                     field[64] = "", value[128] = "", *c, id;
+    chat_str_t               payload = CHAT_STR("outside");
+    chat_facts_t             facts;
+    chat_hash_t              digest;
+    static const chat_hash_t unknown;
 
     memset(&digest, 7, sizeof(digest));
     chat_facts_init(&facts, store.arena);

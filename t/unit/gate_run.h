@@ -20,6 +20,7 @@
 
 #include "attempt_facts.h"
 #include "policy/chat_gate.h"
+#include "../tenant.h"
 
 #define STORE_MAX 512
 
@@ -170,13 +171,13 @@ asker_call(asker_t *a, const char *token)
                                            : CHAT_OUTCOME_NONE;
 
     if (!a->rq.chained) {
-        chat_digest(chat_str(other ? "'" : token, 1), &call->fingerprint);
+        call->fingerprint = test_hash(chat_str(other ? "'" : token, 1));
     }
 
     if (call->outcome != CHAT_OUTCOME_NONE) {
         call->payload = call->id;
-        chat_digest(token[1] == '=' ? chat_cstr("other") : call->id,
-                    &call->digest);
+        call->digest =
+            test_hash(token[1] == '=' ? chat_cstr("other") : call->id);
     }
 }
 
@@ -285,7 +286,7 @@ asker_knows(asker_t *a, const chat_batch_t *batch)
 
         call = &a->known[a->nknown++];
         call->kind = member->kind;
-        memcpy(call->fingerprint.bytes, member->fingerprint, 16);
+        call->fingerprint = member->fingerprint;
         assert_int_equal(chat_arena_dup(a->arena, member->id, &call->id),
                          CHAT_OK);
     }
@@ -299,7 +300,6 @@ asker_look(asker_t *a)
     int             mine;
     chat_facts_t    facts;
     chat_batch_t    batch;
-    chat_digest_t   content;
     chat_question_t before = a->q;
 
     assert_int_equal(
@@ -320,9 +320,8 @@ asker_look(asker_t *a)
     asker_knows(a, &batch);
 
     if (a->d.twin) {
-        chat_gate_content(&a->q, &content);
         chat_facts_init(&facts, a->arena);
-        chat_facts_twin(&facts, a->q.worker, a->q.request, content.bytes,
+        chat_facts_twin(&facts, a->q.worker, a->q.request, a->q.content.bytes,
                         a->q.retry);
         (void) store_join(&facts);
     }

@@ -204,6 +204,7 @@ take(taken_t *t, const form_t *form, chat_str_t text)
     chat_str_t own;
 
     memset(t, 0, sizeof(*t));
+    t->a.rq.tenant = &test_tenant;
     t->form = form;
     t->a.arena = chat_arena_create(0);
     assert_non_null(t->a.arena);

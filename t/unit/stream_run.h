@@ -23,6 +23,8 @@
 #define chat_forms_read stream_forms_read
 #include "stream/chat_form.c"
 #include "../buf_printf.h"
+#include "../tenant.h"
+#include "../tenant.h"
 #undef chat_forms_read
 
 #define STREAM_CUTS 1500
@@ -90,6 +92,8 @@ stream_begin(stream_t *s, const char *dialect, const char *body)
     s->conf.scope.dialect = chat_cstr(dialect);
     s->conf.scope.conversation = chat_cstr("talk");
     s->conf.scope.by_message = s->conf.dialect->weak_by_message;
+    s->rq.tenant = &s->conf.scope.tenant;
+    s->conf.scope.tenant = test_tenant;
 
     if (body == NULL) {
         return;

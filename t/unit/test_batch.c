@@ -56,11 +56,11 @@ s28_order_and_repetition_are_no_matter(void **state)
 static void
 s40_a_call_that_is_asked_for_later(void **state)
 {
-    size_t        i;
-    chat_fact_t   turned[2];
-    chat_facts_t  facts;
-    chat_batch_t  batch;
-    chat_digest_t print;
+    size_t       i;
+    chat_fact_t  turned[2];
+    chat_facts_t facts;
+    chat_batch_t batch;
+    chat_hash_t  print;
 
     memset(&print, 1, sizeof(print));
     chat_facts_init(&facts, arena);
@@ -310,9 +310,9 @@ what_a_stream_left(void **state)
 static void
 a_seal_counts_the_calls_of_the_client(void **state)
 {
-    chat_facts_t  facts;
-    chat_batch_t  batch;
-    chat_digest_t print = { { 1 } };
+    chat_facts_t facts;
+    chat_batch_t batch;
+    chat_hash_t  print = { { 1 } };
 
     chat_facts_init(&facts, arena);
     chat_facts_call(&facts, chat_cstr("a"), CHAT_KIND_CLIENT, 0, &print);

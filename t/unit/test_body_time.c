@@ -17,6 +17,7 @@
 #include "dialect/chat_dialect.h"
 #include "policy/chat_gate.h"
 #include "../buf_printf.h"
+#include "../tenant.h"
 
 #define SIZE (4 << 20)
 #define CALLS CHAT_CALLS_MAX /* of a step, as many as readers take */
@@ -73,7 +74,7 @@ seconds(const char *name, chat_str_t body, chat_rc_e *rc)
     chat_question_t       q;
     const chat_dialect_t *dialect = chat_dialect_find(chat_cstr(name));
 
-    memset(&rq, 0, sizeof(rq));
+    rq = (chat_request_t){ .tenant = &test_tenant };
     memset(&q, 0, sizeof(q));
     begin = clock();
 

@@ -25,6 +25,7 @@
 #include "stream/chat_form.h"
 #include "gather.h"
 #include "../buf_printf.h"
+#include "../tenant.h"
 
 #define CASES "t/cases"
 #define CASES_MAX 512
@@ -256,6 +257,7 @@ run_stream(const chat_dialect_t *dialect, const chat_request_t *rq,
 
     run.state = chat_dialect_open(dialect, run.arena, rq);
     assert_non_null(run.state);
+    ((chat_reader_t *) run.state)->calls.tenant = &test_tenant;
     if (rq != NULL) {
         chat_calls_know(&((chat_reader_t *) run.state)->calls,
                         rq->calls + rq->turn, rq->ncalls - rq->turn);
@@ -391,7 +393,7 @@ run_case(void **state)
     assert_non_null(one->dialect);
     assert_true(file_read(one->path, ".sse", &stream));
 
-    memset(&rq, 0, sizeof(rq));
+    rq = (chat_request_t){ .tenant = &test_tenant };
 
     has = file_read(one->path, ".json", &body);
     if (has) {

@@ -7,6 +7,7 @@
 
 #include "arena_run.h"
 #include "dialect/chat_dialect.h"
+#include "../tenant.h"
 
 
 static chat_json_doc_t doc; /* of the last body */
@@ -17,6 +18,7 @@ ask(const chat_dialect_t *dialect, const char *path, const char *body,
     chat_request_t *rq, chat_rc_e *rc)
 {
     assert_int_equal(chat_json_parse(&doc, arena, chat_cstr(body)), CHAT_OK);
+    rq->tenant = &test_tenant;
 
     return chat_dialect_request(dialect, chat_cstr(path), &doc, arena, rq, rc);
 }

@@ -173,20 +173,19 @@ s15_key_order_is_the_same_call(void **state)
 
     for (i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         body_read(&body, DIALECT, chat_cstr(bodies[i]));
-        assert_true(
-            chat_fingerprint_eq(chat_call_fingerprint(&body.rq.calls[0]),
-                                chat_call_fingerprint(&body.rq.calls[1])));
+        assert_true(chat_hash_eq(chat_call_fingerprint(&body.rq.calls[0]),
+                                 chat_call_fingerprint(&body.rq.calls[1])));
         body_free(&body);
     }
 }
 
 
 /* The digest of the only call's result. */
-static chat_digest_t
+static chat_hash_t
 digest_of(const char *text, chat_outcome_e outcome)
 {
-    body_t        body;
-    chat_digest_t digest;
+    body_t      body;
+    chat_hash_t digest;
 
     body_read(&body, DIALECT, chat_cstr(text));
     assert_int_equal(body.rc, CHAT_OK);
@@ -203,7 +202,7 @@ a_result_is_its_content_and_error(void **state)
 #define SAID(more)                                                          \
     BODY(USER "," ASKS(CALL("a", "w")) ",{\"role\":\"tool\",\"toolCallId\"" \
                                        ":\"a\"" more "}")
-    chat_digest_t a, b, c, d;
+    chat_hash_t a, b, c, d;
 
     a = digest_of(SAID(",\"id\":\"1\",\"content\":\"x\""), CHAT_OUTCOME_OK);
     b = digest_of(SAID(",\"id\":\"2\",\"content\":\"\\u0078\""),
@@ -212,9 +211,9 @@ a_result_is_its_content_and_error(void **state)
                   CHAT_OUTCOME_ERROR);
     d = digest_of(SAID(",\"content\":\"x\",\"error\":\"\""), CHAT_OUTCOME_OK);
 
-    assert_true(chat_digest_eq(&a, &b));
-    assert_false(chat_digest_eq(&a, &c));
-    assert_true(chat_digest_eq(&a, &d));
+    assert_true(chat_hash_eq(&a, &b));
+    assert_false(chat_hash_eq(&a, &c));
+    assert_true(chat_hash_eq(&a, &d));
     (void) digest_of(SAID(""), CHAT_OUTCOME_OK);
 }
 

@@ -98,8 +98,8 @@ s13_a_dynamic_tool_is_a_call_as_any(void **state)
     assert_str(rq.calls[0].id, "a1");
     assert_str(rq.calls[0].name, "dig");
     assert_str(rq.calls[1].name, "dig");
-    assert_true(chat_digest_eq(chat_call_fingerprint(&rq.calls[0]),
-                               chat_call_fingerprint(&rq.calls[1])));
+    assert_true(chat_hash_eq(chat_call_fingerprint(&rq.calls[0]),
+                             chat_call_fingerprint(&rq.calls[1])));
 }
 
 
@@ -139,7 +139,7 @@ s32_each_occurrence_of_an_id_is_listed(void **state)
 
 
 /* The fingerprint of a part with this input, or without (NULL). */
-static chat_digest_t
+static chat_hash_t
 fingerprint(const char *input)
 {
     char body[1024];
@@ -158,47 +158,47 @@ s70_any_input_is_a_call_of_its_own(void **state)
     static const char *const inputs[] = {
         "null", "\"\"", "[]", "{\"a\":1}", "\"{\\\"a\\\":1}\"", "0", "false"
     };
-    chat_digest_t digests[7], want;
-    size_t        i, j;
+    chat_hash_t digests[7], want;
+    size_t      i, j;
 
     for (i = 0; i < 7; i++) {
         digests[i] = fingerprint(inputs[i]);
-        assert_int_equal(
-            chat_fingerprint(chat_cstr("dig"), chat_cstr(inputs[i]), &want),
-            CHAT_OK);
-        assert_true(chat_digest_eq(&digests[i], &want));
+        assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr("dig"),
+                                          chat_cstr(inputs[i]), &want),
+                         CHAT_OK);
+        assert_true(chat_hash_eq(&digests[i], &want));
 
         for (j = 0; j < i; j++) {
-            assert_false(chat_digest_eq(&digests[i], &digests[j]));
+            assert_false(chat_hash_eq(&digests[i], &digests[j]));
         }
     }
 
     digests[0] = fingerprint(NULL);
     digests[1] = fingerprint("{}");
-    assert_true(chat_digest_eq(&digests[0], &digests[1]));
+    assert_true(chat_hash_eq(&digests[0], &digests[1]));
 }
 
 
 static void
 s106_numbers_written_otherwise_are_the_same_call(void **state)
 {
-    chat_digest_t a = fingerprint("{\"n\":1.0,\"m\":1e3}");
-    chat_digest_t b = fingerprint("{\"m\":1000,\"n\":1}");
+    chat_hash_t a = fingerprint("{\"n\":1.0,\"m\":1e3}");
+    chat_hash_t b = fingerprint("{\"m\":1000,\"n\":1}");
 
-    assert_true(chat_digest_eq(&a, &b));
+    assert_true(chat_hash_eq(&a, &b));
 }
 
 
 static void
 invalid_input_is_known_by_its_raw_text(void **state)
 {
-    chat_digest_t a = fingerprint("\"{bad\"");
+    chat_hash_t a = fingerprint("\"{bad\"");
 
     assert_int_equal(
         take(BODY(ASSISTANT(
             "m", PART("a", "output-error", ",\"rawInput\":\"{bad\"")))),
         CHAT_OK);
-    assert_true(chat_digest_eq(&a, chat_call_fingerprint(&rq.calls[0])));
+    assert_true(chat_hash_eq(&a, chat_call_fingerprint(&rq.calls[0])));
 }
 
 

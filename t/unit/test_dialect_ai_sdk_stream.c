@@ -7,12 +7,13 @@
 
 #include "arena_run.h"
 #include "dialect/chat_dialect.h"
+#include "../tenant.h"
 
 
 static chat_json_doc_t doc;
 static chat_request_t  rq;
 static chat_events_t   events;
-static void           *reader;
+static chat_reader_t  *reader;
 static chat_buf_t      out;
 
 
@@ -25,6 +26,10 @@ setup(void **state)
 
     reader = chat_dialect_open(&chat_dialect_ai_sdk, arena, NULL);
     memset(&out, 0, sizeof(out));
+    if (reader != NULL) {
+        reader->calls.tenant = &test_tenant;
+    }
+
     return reader == NULL;
 }
 
@@ -98,7 +103,7 @@ body_and_stream_agree(void **state)
     };
     char            text[512];
     chat_json_doc_t body;
-    chat_digest_t   made;
+    chat_hash_t     made;
     size_t          i;
 
     for (i = 0; i < 4; i++) {
@@ -107,7 +112,7 @@ body_and_stream_agree(void **state)
                  "\"tool-dig\",\"toolCallId\":\"a\",\"input\":{\"n\":1.0},"
                  "\"state\":%s}]}]}",
                  bodies[i]);
-        memset(&rq, 0, sizeof(rq));
+        rq = (chat_request_t){ .tenant = &test_tenant };
         assert_int_equal(chat_json_parse(&body, arena, chat_cstr(text)),
                          CHAT_OK);
         assert_int_equal(
@@ -117,18 +122,17 @@ body_and_stream_agree(void **state)
         read_text("{\"type\":\"tool-input-available\",\"toolCallId\":\"a\","
                   "\"toolName\":\"dig\",\"input\":{\"n\":1}}");
         assert_int_equal(events.items[1].type, CHAT_EVENT_CALL_READY);
-        assert_int_equal(chat_fingerprint(events.items[1].name,
+        assert_int_equal(chat_fingerprint(&test_tenant, events.items[1].name,
                                           events.items[1].text, &made),
                          CHAT_OK);
-        assert_true(
-            chat_digest_eq(&made, chat_call_fingerprint(&rq.calls[0])));
+        assert_true(chat_hash_eq(&made, chat_call_fingerprint(&rq.calls[0])));
 
         snprintf(text, sizeof(text), "{\"toolCallId\":\"a\",\"type\":%s}",
                  chunks[i]);
         read_text(text);
         assert_int_equal(events.items[0].outcome, rq.calls[0].outcome);
-        assert_true(chat_digest_eq(&events.items[0].digest,
-                                   chat_call_digest(&rq.calls[0])));
+        assert_true(chat_hash_eq(&events.items[0].digest,
+                                 chat_call_digest(&rq.calls[0])));
     }
 }
 

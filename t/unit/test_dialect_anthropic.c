@@ -149,8 +149,8 @@ names_of_steps_follow_the_transcript(void **state)
 static void
 s15_s34_s106_calls_and_results_are_read(void **state)
 {
-    body_t        body;
-    chat_digest_t want;
+    body_t      body;
+    chat_hash_t want;
 
     body_read(
         &body, DIALECT,
@@ -163,9 +163,9 @@ s15_s34_s106_calls_and_results_are_read(void **state)
                      "{\"type\":\"tool_result\",\"tool_use_id\":"
                      "\"b\"}"))));
 
-    chat_fingerprint(chat_cstr("w"), chat_cstr("{\"a\":1000,\"b\":1}"), &want);
-    assert_true(
-        chat_digest_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
+    chat_fingerprint(&test_tenant, chat_cstr("w"),
+                     chat_cstr("{\"a\":1000,\"b\":1}"), &want);
+    assert_true(chat_hash_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
     assert_int_equal(body.rq.calls[0].outcome, CHAT_OUTCOME_ERROR);
     assert_true(chat_str_is(body.rq.calls[0].payload, "[ 1 ]"));
     assert_int_equal(body.rq.calls[1].outcome, CHAT_OUTCOME_OK);

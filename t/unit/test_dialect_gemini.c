@@ -260,17 +260,17 @@ results_go_by_id_else_by_name_and_order(void **state)
 static void
 a_call_in_pieces_is_one(void **state)
 {
-    size_t        i;
-    body_t        body;
-    chat_digest_t want;
+    size_t      i;
+    body_t      body;
+    chat_hash_t want;
 
     body_read(&body, DIALECT, chat_cstr(BODY(CHUNKS)));
 
     assert_int_equal(body.rq.class, CHAT_CLASS_CONTINUATION);
     assert_int_equal(body.rq.ncalls, 3);
-    chat_fingerprint(chat_cstr("w"), chat_cstr("{\"b\":\"x\"}"), &want);
-    assert_true(
-        chat_digest_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
+    chat_fingerprint(&test_tenant, chat_cstr("w"), chat_cstr("{\"b\":\"x\"}"),
+                     &want);
+    assert_true(chat_hash_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
 
     /* an incomplete call is no member and has no answer */
     for (i = 0; i < 3; i++) {
@@ -287,8 +287,8 @@ a_call_in_pieces_is_one(void **state)
 static void
 a_piece_may_be_empty(void **state)
 {
-    body_t        body;
-    chat_digest_t want;
+    body_t      body;
+    chat_hash_t want;
 
     body_read(
         &body, DIALECT,
@@ -300,10 +300,9 @@ a_piece_may_be_empty(void **state)
                                                   ":\"\"") "," PIECE("")))));
 
     assert_int_equal(body.rq.ncalls, 1);
-    chat_fingerprint(chat_cstr("w"), chat_cstr("{\"b\":\"x\",\"c\":\"\"}"),
-                     &want);
-    assert_true(
-        chat_digest_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
+    chat_fingerprint(&test_tenant, chat_cstr("w"),
+                     chat_cstr("{\"b\":\"x\",\"c\":\"\"}"), &want);
+    assert_true(chat_hash_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
 
     body_free(&body);
 }
@@ -338,9 +337,9 @@ a_result_is_of_the_ready_call_of_an_id(void **state)
 static void
 s15_s34_s106_calls_and_results_are_read(void **state)
 {
-    size_t        i;
-    body_t        body;
-    chat_digest_t want;
+    size_t      i;
+    body_t      body;
+    chat_hash_t want;
 
     static const struct {
         chat_outcome_e outcome;
@@ -359,9 +358,9 @@ s15_s34_s106_calls_and_results_are_read(void **state)
               chat_cstr(BODY(USER "," ASKS(SIX) "," BRINGS(FIVE))));
 
     assert_int_equal(body.rq.ncalls, 6);
-    chat_fingerprint(chat_cstr("w"), chat_cstr("{\"a\":1000,\"b\":1}"), &want);
-    assert_true(
-        chat_digest_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
+    chat_fingerprint(&test_tenant, chat_cstr("w"),
+                     chat_cstr("{\"a\":1000,\"b\":1}"), &want);
+    assert_true(chat_hash_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
 
     for (i = 0; i < 6; i++) {
         assert_int_equal(body.rq.calls[i].outcome, calls[i].outcome);

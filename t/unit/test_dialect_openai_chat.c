@@ -137,8 +137,8 @@ names_of_steps_follow_the_transcript(void **state)
 static void
 s15_s106_fingerprints_are_of_what_is_said(void **state)
 {
-    body_t        body;
-    chat_digest_t want;
+    body_t      body;
+    chat_hash_t want;
 
     body_read(&body, DIALECT,
               chat_cstr(BODY(
@@ -150,12 +150,11 @@ s15_s106_fingerprints_are_of_what_is_said(void **state)
                        "]}")));
 
     assert_int_equal(body.rc, CHAT_OK);
-    chat_fingerprint(chat_cstr("w"), chat_cstr("{\"a\":1000,\"b\":1}"), &want);
-    assert_true(
-        chat_digest_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
-    chat_fingerprint(chat_cstr("x"), chat_cstr("plain"), &want);
-    assert_true(
-        chat_digest_eq(chat_call_fingerprint(&body.rq.calls[1]), &want));
+    chat_fingerprint(&test_tenant, chat_cstr("w"),
+                     chat_cstr("{\"a\":1000,\"b\":1}"), &want);
+    assert_true(chat_hash_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
+    chat_fingerprint(&test_tenant, chat_cstr("x"), chat_cstr("plain"), &want);
+    assert_true(chat_hash_eq(chat_call_fingerprint(&body.rq.calls[1]), &want));
     assert_true(chat_call_is_member(&body.rq.calls[1]));
     assert_false(chat_call_is_member(&body.rq.calls[2]));
 

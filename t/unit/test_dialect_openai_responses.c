@@ -23,6 +23,7 @@
 
 #include "dialect/chat_dialect.h"
 #include "../buf_printf.h"
+#include "../tenant.h"
 
 #define CALL(id)                                                         \
     "{\"type\":\"function_call\",\"call_id\":\"" id "\",\"name\":\"f\"," \
@@ -59,6 +60,7 @@ static void
 body_open(body_t *body, chat_str_t text)
 {
     memset(body, 0, sizeof(*body));
+    body->rq.tenant = &test_tenant;
     body->arena = chat_arena_create(0);
     assert_non_null(body->arena);
     assert_int_equal(chat_json_parse(&body->doc, body->arena, text), CHAT_OK);
@@ -313,6 +315,7 @@ items_class(const char *uri, const char *text, chat_request_t *rq)
     chat_json_doc_t doc;
 
     memset(&doc, 0, sizeof(doc));
+    rq->tenant = &test_tenant;
     assert_int_equal(chat_json_parse(&doc, arena, chat_cstr(text)), CHAT_OK);
 
     if (chat_dialect_request(NULL, chat_cstr(uri), &doc, arena, rq, &rc)

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "stream/chat_stream.h"
+#include "../tenant.h"
 
 #define ITEM(id, args, status)                                                \
     "{\"type\":\"function_call\",\"status\":\"" status "\",\"call_id\":\"" id \
@@ -62,6 +63,7 @@ static void
 ask(asked_t *asked)
 {
     memset(asked, 0, sizeof(*asked));
+    asked->rq.tenant = &test_tenant;
     asked->arena = chat_arena_create(0);
     assert_int_equal(chat_json_parse(&asked->doc, asked->arena,
                                      chat_str(body, sizeof(body) - 1)),
@@ -100,6 +102,7 @@ pass(const char *in, size_t cut, const char *want, unsigned replays)
     conf.known = asked.rq.calls + asked.rq.turn;
     conf.nknown = asked.rq.ncalls - asked.rq.turn;
     conf.replay = 1;
+    conf.scope.tenant = test_tenant;
     conf.scope.dialect = chat_cstr("openai_responses");
     conf.worker = chat_cstr("w1");
     conf.max_event = 1 << 20;

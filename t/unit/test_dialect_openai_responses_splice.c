@@ -15,6 +15,7 @@
 
 #include "dialect/chat_dialect.h"
 #include "../buf_printf.h"
+#include "../tenant.h"
 
 #define MAX_CALLS 4
 #define DEVELOPER ",{\"role\":\"developer\",\"content\":\"x\"}"
@@ -48,6 +49,7 @@ static void
 body_open(body_t *body, chat_str_t text)
 {
     memset(body, 0, sizeof(*body));
+    body->rq.tenant = &test_tenant;
     body->arena = chat_arena_create(0);
     assert_non_null(body->arena);
     assert_int_equal(chat_json_parse(&body->doc, body->arena, text), CHAT_OK);

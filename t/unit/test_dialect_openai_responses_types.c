@@ -97,7 +97,7 @@ static const struct {
 
 /* The fingerprint of the call in this frame. */
 static void
-sent(const char *frame, chat_kind_e kind, chat_digest_t *out)
+sent(const char *frame, chat_kind_e kind, chat_hash_t *out)
 {
     void           *state;
     chat_sse_t      sse;
@@ -119,9 +119,9 @@ sent(const char *frame, chat_kind_e kind, chat_digest_t *out)
     assert_int_equal(events.items[1].type, CHAT_EVENT_CALL_READY);
     assert_int_equal(events.items[1].kind, kind);
     assert_true(chat_str_is(events.items[1].id, "k"));
-    assert_int_equal(
-        chat_fingerprint(events.items[1].name, events.items[1].text, out),
-        CHAT_OK);
+    assert_int_equal(chat_fingerprint(&test_tenant, events.items[1].name,
+                                      events.items[1].text, out),
+                     CHAT_OK);
 
     chat_sse_free(&sse);
     chat_arena_destroy(arena);
@@ -131,10 +131,10 @@ sent(const char *frame, chat_kind_e kind, chat_digest_t *out)
 static void
 a_call_is_the_same_in_stream_and_body(void **state)
 {
-    size_t        i;
-    body_t        body;
-    chat_buf_t    text = { 0 };
-    chat_digest_t fingerprint;
+    size_t      i;
+    body_t      body;
+    chat_buf_t  text = { 0 };
+    chat_hash_t fingerprint;
 
     for (i = 0; i < TYPES; i++) {
         text.len = 0;
@@ -150,8 +150,8 @@ a_call_is_the_same_in_stream_and_body(void **state)
                         types[i].answer);
         body_read(&body, dialect, chat_buf_str(&text));
         assert_int_equal(body.rq.ncalls, 1);
-        assert_true(chat_fingerprint_eq(
-            chat_call_fingerprint(&body.rq.calls[0]), &fingerprint));
+        assert_true(chat_hash_eq(chat_call_fingerprint(&body.rq.calls[0]),
+                                 &fingerprint));
         body_free(&body);
     }
 
@@ -417,8 +417,8 @@ an_answer_goes_to_a_call_of_its_kind(void **state)
 static void
 s43_an_async_call_needs_no_result(void **state)
 {
-    body_t        body;
-    chat_digest_t fingerprint;
+    body_t      body;
+    chat_hash_t fingerprint;
 
 #define ASYNC                                                       \
     "{\"type\":\"function_call\",\"call_id\":\"k\",\"name\":\"n\"," \

@@ -7,19 +7,21 @@
 
 #include "model/chat_event.h"
 #include "model/chat_request.h"
+#include "../tenant.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-static chat_digest_t
+static chat_hash_t
 fingerprint(const char *name, const char *args)
 {
-    chat_digest_t d;
+    chat_hash_t d;
 
-    assert_int_equal(chat_fingerprint(chat_cstr(name), chat_cstr(args), &d),
-                     CHAT_OK);
+    assert_int_equal(
+        chat_fingerprint(&test_tenant, chat_cstr(name), chat_cstr(args), &d),
+        CHAT_OK);
 
     return d;
 }
@@ -28,10 +30,10 @@ fingerprint(const char *name, const char *args)
 static int
 is_same(const char *args, const char *others)
 {
-    chat_digest_t a = fingerprint("search", args);
-    chat_digest_t b = fingerprint("search", others);
+    chat_hash_t a = fingerprint("search", args);
+    chat_hash_t b = fingerprint("search", others);
 
-    return chat_digest_eq(&a, &b);
+    return chat_hash_eq(&a, &b);
 }
 
 
@@ -57,7 +59,7 @@ s106_numbers_are_the_same_call_however_written(void **state)
 static void
 s14_other_arguments_are_another_call(void **state)
 {
-    chat_digest_t a, b;
+    chat_hash_t a, b;
 
     assert_false(is_same("{\"a\":1}", "{\"a\":2}"));
     assert_false(is_same("{\"a\":1}", "{\"a\":\"1\"}"));
@@ -66,11 +68,11 @@ s14_other_arguments_are_another_call(void **state)
 
     a = fingerprint("search", "{}");
     b = fingerprint("fetch", "{}");
-    assert_false(chat_digest_eq(&a, &b));
+    assert_false(chat_hash_eq(&a, &b));
 
     a = fingerprint("search", "1");
     b = fingerprint("search1", "");
-    assert_false(chat_digest_eq(&a, &b));
+    assert_false(chat_hash_eq(&a, &b));
 }
 
 
@@ -87,9 +89,9 @@ no_arguments_are_an_empty_object(void **state)
 static void
 arguments_that_are_no_json_count_as_bytes(void **state)
 {
-    size_t        i;
-    char          deep[400];
-    chat_digest_t a, b;
+    size_t      i;
+    char        deep[400];
+    chat_hash_t a, b;
 
     assert_true(is_same("{\"a\":", "{\"a\":"));
     assert_false(is_same("{\"a\":", "{\"a\": "));
@@ -101,11 +103,13 @@ arguments_that_are_no_json_count_as_bytes(void **state)
         deep[200 + i] = ']';
     }
 
-    assert_int_equal(chat_fingerprint(chat_cstr("f"), chat_str(deep, 400), &a),
+    assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr("f"),
+                                      chat_str(deep, 400), &a),
                      CHAT_OK);
-    assert_int_equal(chat_fingerprint(chat_cstr("f"), chat_str(deep, 400), &b),
+    assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr("f"),
+                                      chat_str(deep, 400), &b),
                      CHAT_OK);
-    assert_true(chat_digest_eq(&a, &b));
+    assert_true(chat_hash_eq(&a, &b));
 
     /* bytes that are not UTF-8 */
     assert_true(is_same("\"\xff\"", "\"\xff\""));
@@ -116,12 +120,16 @@ arguments_that_are_no_json_count_as_bytes(void **state)
 static void
 bytes_never_equal_a_value(void **state)
 {
-    chat_digest_t d, bytes;
-    chat_str_t parts[] = { CHAT_STR("f"), CHAT_STR("bytes"), CHAT_STR("1") };
+    chat_hash_t d, bytes;
+    chat_mix_t  mix;
 
     d = fingerprint("f", "1");
-    chat_digest_parts(parts, 3, &bytes);
-    assert_false(chat_digest_eq(&d, &bytes));
+    chat_mix_init(&mix, &test_tenant);
+    chat_mix_add(&mix, chat_cstr("f"));
+    chat_mix_add(&mix, chat_cstr("bytes"));
+    chat_mix_add(&mix, chat_cstr("1"));
+    chat_mix_end(&mix, bytes.bytes);
+    assert_false(chat_hash_eq(&d, &bytes));
 }
 
 

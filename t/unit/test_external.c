@@ -9,6 +9,7 @@
 #include "arena_run.h"
 #include "facts/chat_conversation.h"
 #include "policy/chat_external.h"
+#include "../tenant.h"
 
 #define MAX_CALLS 4
 #define MAX_RESULT 32
@@ -120,9 +121,8 @@ what_is_wrong_is_named(void **state)
 static void
 known(void)
 {
-    chat_digest_t print;
+    chat_hash_t print = test_hash(chat_cstr("print"));
 
-    chat_digest(chat_cstr("print"), &print);
     chat_facts_init(&stored, arena);
     chat_facts_call(&stored, chat_cstr("a"), CHAT_KIND_CLIENT, 0, &print);
     chat_facts_call(&stored, chat_cstr("b"), CHAT_KIND_CLIENT, 1, &print);
@@ -138,6 +138,7 @@ facts(const char *text, const chat_dialect_t *dialect)
     assert_int_equal(
         chat_batch_read(stored.items, stored.count, arena, &batch), CHAT_OK);
     chat_facts_init(&put, arena);
+    out.tenant = &test_tenant;
     return chat_external_facts(&out, dialect, &batch, &put);
 }
 
@@ -180,7 +181,7 @@ a_result_takes_the_form_of_its_dialect(void **state)
         assert_int_equal(chat_batch_read(put.items, 1, arena, &batch),
                          CHAT_OK);
         assert_int_equal(batch.members[0].outcome, CHAT_OUTCOME_OK);
-        assert_memory_not_equal(batch.members[0].answered,
+        assert_memory_not_equal(batch.members[0].answered.bytes,
                                 (unsigned char[16]){ 0 }, 16);
     }
 }
@@ -189,7 +190,7 @@ a_result_takes_the_form_of_its_dialect(void **state)
 static void
 only_a_call_that_can_take_it_does(void **state)
 {
-    chat_digest_t digest = { { 0 } };
+    chat_hash_t digest = { { 0 } };
 
     known();
 
@@ -234,7 +235,7 @@ only_a_call_that_can_take_it_does(void **state)
 static void
 s26_the_first_one_counts(void **state)
 {
-    chat_digest_t zero;
+    chat_hash_t zero;
 
     known();
     memset(&zero, 0, sizeof(zero));
@@ -270,7 +271,7 @@ static void
 what_is_shown_is_json(void **state)
 {
     chat_buf_t           text = { 0 };
-    chat_digest_t        zero;
+    chat_hash_t          zero;
     chat_json_doc_t      doc;
     chat_indexed_batch_t recorded;
 

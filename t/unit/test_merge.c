@@ -133,10 +133,10 @@ nothing_to_merge_is_the_body_as_it_is(void **state)
 static void
 chain(unsigned n)
 {
-    char          id[16];
-    unsigned      i;
-    chat_facts_t  facts;
-    chat_digest_t digest;
+    char         id[16];
+    unsigned     i;
+    chat_facts_t facts;
+    chat_hash_t  digest;
 
     store_begin();
     memset(&digest, 3, sizeof(digest));
@@ -198,10 +198,10 @@ s59_results_of_a_chain_stand_in_the_order_of_its_calls(void **state)
 static void
 s40_an_approval_from_outside_goes_into_a_chain(void **state)
 {
-    int           approvals;
-    taken_t       t;
-    chat_facts_t  facts;
-    chat_digest_t digest;
+    int          approvals;
+    taken_t      t;
+    chat_facts_t facts;
+    chat_hash_t  digest;
 
     for (approvals = 0; approvals < 2; approvals++) {
         chain(1);

@@ -106,8 +106,8 @@ s40_decisions_are_put_into_a_body_that_lacks_them(void **state)
 static void
 chain_begins(void)
 {
-    chat_facts_t  facts;
-    chat_digest_t digest;
+    chat_facts_t facts;
+    chat_hash_t  digest;
 
     memset(&digest, 7, sizeof(digest));
     chat_facts_init(&facts, store.arena);

@@ -75,11 +75,11 @@ s66_open_calls_get_the_error_of_their_dialect(void **state)
 static void
 chain(const form_t *form, unsigned n, const char *stored)
 {
-    char          id[16];
-    taken_t       t;
-    unsigned      i;
-    chat_facts_t  facts;
-    chat_digest_t digest;
+    char         id[16];
+    taken_t      t;
+    unsigned     i;
+    chat_facts_t facts;
+    chat_hash_t  digest;
 
     store_begin();
     memset(&digest, 3, sizeof(digest));
@@ -236,8 +236,8 @@ s69_an_approval_of_openai_responses_stays(void **state)
 static void
 s68_s123_no_error_for_a_result_that_the_provider_has(void **state)
 {
-    chat_facts_t  facts;
-    chat_digest_t digest;
+    chat_facts_t facts;
+    chat_hash_t  digest;
 
     chain(RESPONSES, 2, "");
     memset(&digest, 3, sizeof(digest));
@@ -259,9 +259,9 @@ s68_s123_no_error_for_a_result_that_the_provider_has(void **state)
 static void
 s69_questions_of_a_chain(void **state)
 {
-    int           decided;
-    chat_facts_t  facts;
-    chat_digest_t digest;
+    int          decided;
+    chat_facts_t facts;
+    chat_hash_t  digest;
 
     for (decided = 0; decided < 2; decided++) {
         chain(RESPONSES, 1, "");
@@ -303,6 +303,7 @@ too_many_open_calls_are_left_alone(void **state)
         form_item(&text, AI_SDK->extra_tail, 0, "");
 
         memset(&t, 0, sizeof(t));
+        t.a.rq.tenant = &test_tenant;
         t.a.arena = chat_arena_create(0);
         assert_int_equal(
             chat_json_parse(&t.doc, t.a.arena, chat_buf_str(&text)), CHAT_OK);

@@ -20,7 +20,7 @@ static chat_arena_t *arena;
 static chat_calls_t  calls;
 static chat_replay_t replay;
 static chat_call_t   known[2];
-static chat_digest_t same, other;
+static chat_hash_t   same, other;
 
 
 static void
@@ -114,7 +114,7 @@ call_args(uint32_t place, const char *id)
 
 
 static chat_replay_verdict_e
-call_complete(uint32_t place, const char *id, const chat_digest_t *fingerprint,
+call_complete(uint32_t place, const char *id, const chat_hash_t *fingerprint,
               int failed)
 {
     chat_event_t e = event(CHAT_EVENT_CALL_READY, place, id);
@@ -130,7 +130,7 @@ call_complete(uint32_t place, const char *id, const chat_digest_t *fingerprint,
 
 
 static chat_replay_verdict_e
-call_ready(uint32_t place, const char *id, const chat_digest_t *fingerprint)
+call_ready(uint32_t place, const char *id, const chat_hash_t *fingerprint)
 {
     return call_complete(place, id, fingerprint, 0);
 }
@@ -146,8 +146,7 @@ call_ask(const char *id)
 
 
 static chat_replay_verdict_e
-call_result(const char *id, chat_outcome_e outcome,
-            const chat_digest_t *digest)
+call_result(const char *id, chat_outcome_e outcome, const chat_hash_t *digest)
 {
     chat_event_t e = { .type = CHAT_EVENT_CALL_RESULT, .id = chat_cstr(id) };
 

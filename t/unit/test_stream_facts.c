@@ -406,13 +406,13 @@ chat_tool_decides_which_calls_are_members(void **state)
 static void
 s99_an_output_of_an_earlier_call(void **state)
 {
-    char          answered[64];
-    chat_digest_t fingerprint;
-    const char   *body = UI_BODY(UI_USER "," UI_ANSWER(
-          UI_STEP_PART
-          ",{\"type\":\"tool-find\",\"toolCallId\":\"c1\",\"input\":{},"
-            "\"state\":\"approval-responded\",\"approval\":{\"id\":\"ap1\","
-            "\"approved\":true}}"));
+    char        answered[64];
+    chat_hash_t fingerprint;
+    const char *body = UI_BODY(UI_USER "," UI_ANSWER(
+        UI_STEP_PART
+        ",{\"type\":\"tool-find\",\"toolCallId\":\"c1\",\"input\":{},"
+        "\"state\":\"approval-responded\",\"approval\":{\"id\":\"ap1\","
+        "\"approved\":true}}"));
 
     stream_begin(&s, "ai_sdk", body);
     run(UI_START UI_OUTPUT("c1") UI_STEP UI_SEAL UI_FINISH);
@@ -420,9 +420,9 @@ s99_an_output_of_an_earlier_call(void **state)
     assert_non_null(strstr(s.facts, " {\"x\":1}\n"));
 
     /* of the call with these arguments */
-    assert_int_equal(
-        chat_fingerprint(chat_cstr("find"), chat_cstr("{}"), &fingerprint),
-        CHAT_OK);
+    assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr("find"),
+                                      chat_cstr("{}"), &fingerprint),
+                     CHAT_OK);
     chat_hex(fingerprint.bytes, 16, answered);
     assert_non_null(strstr(s.facts, answered));
 

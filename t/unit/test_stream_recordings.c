@@ -86,12 +86,12 @@ calls_are_told(const char *name, const known_calls_t *known,
 {
     char                field[300], rest[64], hex[33];
     size_t              i, found, all = 0;
-    chat_digest_t       fingerprint;
+    chat_hash_t         fingerprint;
     const known_call_t *call;
 
     for (i = 0; i < known->count; i++) {
         call = &known->calls[i];
-        assert_int_equal(chat_fingerprint(chat_cstr(call->name),
+        assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr(call->name),
                                           chat_buf_str(&call->args),
                                           &fingerprint),
                          CHAT_OK);

@@ -297,13 +297,8 @@ add_result(reader_t *r, const chat_json_t *node)
     }
 
     said = chat_ag_ui_tool_said(r->reader.doc, node, &event->outcome);
-
-    if (said == NULL) {
-        chat_digest(chat_cstr(CHAT_AG_UI_NO_CONTENT), &event->digest);
-    } else {
-        r->reader.calls.failed |=
-            chat_json_digest(r->reader.doc, said, &event->digest) != CHAT_OK;
-    }
+    chat_calls_hash(&r->reader.calls, r->reader.doc, said,
+                    chat_cstr(CHAT_AG_UI_NO_CONTENT), &event->digest);
 
     return event;
 }

@@ -191,16 +191,11 @@ read_output(reader_t *r, unsigned outcome)
         return;
     }
 
-    if (node == NULL) {
-        event->text =
-            chat_cstr(failed ? CHAT_AI_SDK_NO_ERROR : CHAT_AI_SDK_NO_OUTPUT);
-        chat_digest(event->text, &event->digest);
-        return;
-    }
-
-    event->text = chat_json_raw(r->reader.doc, node);
-    r->reader.calls.failed |=
-        chat_json_digest(r->reader.doc, node, &event->digest) != CHAT_OK;
+    event->text = node != NULL ? chat_json_raw(r->reader.doc, node)
+                               : chat_cstr(failed ? CHAT_AI_SDK_NO_ERROR
+                                                  : CHAT_AI_SDK_NO_OUTPUT);
+    chat_calls_hash(&r->reader.calls, r->reader.doc, node, event->text,
+                    &event->digest);
 }
 
 

@@ -308,26 +308,21 @@ call_args(chat_transcript_t *t, chat_call_t *call)
 }
 
 
-/* The digest of what an answer says: of two members, where it has them. */
+/* Adds what an answer says: two members, where it has them. */
 static chat_rc_e
-hash_answer(chat_json_doc_t *doc, const chat_json_t *item, chat_digest_t *out)
+hash_answer(chat_json_doc_t *doc, const chat_json_t *item, chat_mix_t *mix)
 {
     size_t                       i;
     chat_rc_e                    rc = CHAT_OK;
     chat_str_t                   id;
-    chat_digest_t                digests[2] = { 0 };
     const chat_json_t           *says;
     const chat_responses_type_t *type = find_answer(doc, item, &id);
 
     for (i = 0; i < 2 && rc == CHAT_OK; i++) {
         says = type->says[i] ? chat_json_get(doc, item, type->says[i]) : NULL;
-        if (says != NULL) {
-            rc = chat_json_digest(doc, says, &digests[i]);
-        }
+        rc = chat_json_mix(doc, says, mix);
     }
 
-    chat_digest_of(out, chat_digest_str(&digests[0]),
-                   chat_digest_str(&digests[1]));
     return rc;
 }
 
