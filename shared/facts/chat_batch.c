@@ -146,6 +146,11 @@ chat_member_read_result(chat_member_t *member, const chat_fact_t *fact)
         return 0;
     }
 
+    if (!member->is_call && !chat_hash_eq(&member->answered, &unknown)) {
+        member->is_call = 1;
+        member->fingerprint = member->answered;
+    }
+
     member->outcome = outcome;
     member->has_payload = fact->has_payload;
     member->payload = fact->payload;

@@ -38,7 +38,7 @@ int chat_carried_has(chat_str_t results, chat_str_t id);
 /* A call as the store knows it. */
 typedef struct {
     chat_str_t      id;
-    int             is_call; /* there is a call/ fact */
+    int             is_call; /* a call/ fact, or a result of one, says so */
     int             asks;    /* there is an ask/ fact: kind is APPROVAL */
     chat_kind_e     kind;
     uint32_t        position;

@@ -353,7 +353,11 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
     for (i = 0; i < q->nmembers && q->own_results.data != NULL; i++, own++) {
         call = &rq->calls[rq->steps[rq->nsteps - 1].first + own->call];
 
-        if (!rq->chained) {
+        /* the result of a call says that there is such a call */
+        if (!rq->chained
+            && (call->kind != CHAT_KIND_CLIENT
+                || !chat_outcome_is_final(call->outcome)))
+        {
             chat_facts_call(facts, call->id, call->kind, (uint32_t) i,
                             &own->fingerprint);
         }

@@ -166,7 +166,7 @@ is_sample(const chat_batch_t *batch)
     is_member(batch, 1, "a b/1", 1, 1, CHAT_KIND_CLIENT);
     is_member(batch, 2, "aa", 1, 2, CHAT_KIND_CLIENT);
     is_member(batch, 3, "aab", 1, 2, CHAT_KIND_PROVIDER);
-    is_member(batch, 4, "early", 0, UINT32_MAX, CHAT_KIND_CLIENT);
+    is_member(batch, 4, "early", 1, UINT32_MAX, CHAT_KIND_CLIENT);
     assert_null(chat_batch_find(batch, chat_cstr("a")));
 
     member = &batch->members[1];
