@@ -223,13 +223,6 @@ chat_facts_put(chat_facts_t *facts, const char *field, const char *value, ...)
 
 
 void
-chat_facts_add(chat_facts_t *facts, const char *field, chat_str_t value)
-{
-    chat_facts_put(facts, "%s", "%v", field, value);
-}
-
-
-void
 chat_facts_payload(chat_facts_t *facts, chat_str_t payload)
 {
     if (!facts->failed) {

@@ -100,9 +100,6 @@ chat_str_t chat_facts_field(chat_arena_t *arena, const char *prefix,
 /* An empty list; arena NULL: it has failed. */
 void chat_facts_init(chat_facts_t *facts, chat_arena_t *arena);
 
-/* A fact of this field: since, open, seal, broken, partial... */
-void chat_facts_add(chat_facts_t *facts, const char *field, chat_str_t value);
-
 /* n more facts as they are. */
 void chat_facts_append(chat_facts_t *facts, const chat_fact_t *items,
                        size_t n);
@@ -113,6 +110,10 @@ void chat_facts_append(chat_facts_t *facts, const chat_fact_t *items,
  */
 void chat_facts_put(chat_facts_t *facts, const char *field, const char *value,
                     ...);
+
+/* A fact of this field: seal, broken, partial... */
+#define chat_facts_add(facts, field, value) \
+    chat_facts_put(facts, field, "%v", value)
 
 /* Gives the last fact this payload. */
 void chat_facts_payload(chat_facts_t *facts, chat_str_t payload);
