@@ -9,7 +9,7 @@
 
 #include "sse/chat_sse.h"
 
-#define CHAT_SSE_AHEAD 1024 /* bytes: of most frames all */
+#define CHAT_SSE_AHEAD 512 /* bytes: of most frames all */
 
 
 void

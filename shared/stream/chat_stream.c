@@ -601,8 +601,9 @@ take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
         return CHAT_DECLINED;
     }
 
-    if (stream->quarantine.first != NULL) {
-        frames = 1; /* each counts there, however the bytes came */
+    /* in the quarantine each counts, however the bytes came */
+    if (!frame->in_input || stream->quarantine.first != NULL) {
+        frames = 1;
     }
 
     chat_arena_reset(stream->frame);
