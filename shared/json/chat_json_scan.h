@@ -35,16 +35,17 @@ chat_json_string_end(const unsigned char *p, const unsigned char *end,
                      unsigned *has, int blocks)
 {
 #ifdef CHAT_SCAN_SHORT
-    __m128i  block;
+    __m128i  block, usual;
     unsigned stops = 0;
 
     for (; stops == 0 && blocks > 0 && end - p >= CHAT_SCAN_SHORT; blocks--) {
         block = _mm_loadu_si128((const __m128i *) p);
-        stops = (unsigned) _mm_movemask_epi8(_mm_or_si128(
+        usual = _mm_andnot_si128(
             _mm_or_si128(_mm_cmpeq_epi8(block, _mm_set1_epi8('"')),
                          _mm_cmpeq_epi8(block, _mm_set1_epi8('\\'))),
-            _mm_cmplt_epi8(block, _mm_set1_epi8(0x20))));
-        p += stops != 0 ? __builtin_ctz(stops) : CHAT_SCAN_SHORT;
+            _mm_cmpgt_epi8(block, _mm_set1_epi8(0x1f)));
+        stops = (unsigned) _mm_movemask_epi8(usual) ^ 0xffff;
+        p += stops != 0 ? (unsigned) __builtin_ctz(stops) : CHAT_SCAN_SHORT;
     }
 
     if (stops != 0 && *p == '"') {

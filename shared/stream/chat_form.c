@@ -24,7 +24,7 @@ typedef struct {
 
 /* The end of a number of few digits; NULL: it is another one. */
 static const unsigned char *
-index_end(const unsigned char *p, const unsigned char *end)
+index_end(const unsigned char *p, const unsigned char *end, chat_str_t *number)
 {
     const unsigned char *start = p;
 
@@ -32,6 +32,7 @@ index_end(const unsigned char *p, const unsigned char *end)
         p++;
     }
 
+    *number = chat_str(start, (size_t) (p - start));
     return p != start && p - start <= CHAT_FORM_DIGITS
                    && (*start != '0' || p - start == 1)
                ? p
@@ -83,14 +84,9 @@ value_end(chat_form_e type, const unsigned char *p, const unsigned char *end,
         return p;
     }
 
-    if (type != CHAT_FORM_INDEX) {
-        return type == CHAT_FORM_LIST ? list_end(p, end)
-                                      : chat_json_number_end(p, end);
-    }
-
-    p = index_end(p, end);
-    values->number = chat_str(start, p ? (size_t) (p - start) : 0);
-    return p;
+    return type == CHAT_FORM_LIST     ? list_end(p, end)
+           : type == CHAT_FORM_NUMBER ? chat_json_number_end(p, end)
+                                      : index_end(p, end, &values->number);
 }
 
 
@@ -115,12 +111,12 @@ static size_t
 match(chat_forms_t *forms, chat_form_t *form, chat_str_t input,
       chat_form_values_t *values, size_t most)
 {
-    size_t               from = 0, to = form->holes->at.start;
+    size_t               from = 0, to = form->holes->at.start, first = to;
     size_t              *next = forms->ends, *last = next + most;
     chat_form_value_t   *hole = form->holes, *over = hole + form->nholes;
-    const unsigned char *at = input.data, *p, *end = at + input.len;
+    const unsigned char *at = input.data, *p, *done, *end = at + input.len;
 
-    over->at.start = (uint32_t) (form->len + to);
+    over->at.start = (uint32_t) (form->len + first);
     p = bytes_end(form, from, to, at, end);
 
     while (p != NULL && next != last
@@ -130,11 +126,13 @@ match(chat_forms_t *forms, chat_form_t *form, chat_str_t input,
         to = hole->at.start;
         p = bytes_end(form, from, to, at, end);
 
-        if (hole == over
-            && (p != NULL
-                || bytes_end(form, from, form->len, at, end) != NULL))
-        {
-            *next++ = (size_t) (at - input.data) + form->len - from;
+        if (hole == over) {
+            done = p ? p - first : bytes_end(form, from, form->len, at, end);
+            if (done == NULL) {
+                break;
+            }
+
+            *next++ = (size_t) (done - input.data);
             hole = form->holes;
             values++;
         }
