@@ -50,7 +50,7 @@ add_buf(ngx_chat_chain_t *chain)
 
     if (cl == NULL) {
         chain->failed = 1;
-        return &chain->spare;
+        return memset(&chain->spare, 0, sizeof(ngx_buf_t));
     }
 
     b = cl->buf;
@@ -394,9 +394,10 @@ ngx_chat_output(ngx_chat_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out)
 {
     ngx_chat_chain_t chain;
 
-    ngx_memzero(&chain, sizeof(chain));
     chain.ctx = ctx;
+    chain.first = NULL;
     chain.next = &chain.first;
+    chain.failed = 0;
 
     for (; in != NULL && !chain.failed; in = in->next) {
         add_buffer(&chain, in->buf);

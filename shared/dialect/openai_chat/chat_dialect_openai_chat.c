@@ -513,7 +513,7 @@ read_chunk(reader_t *r, const chat_json_t *choices)
                     chat_json_get(doc, node, "finish_reason"));
     }
 
-    node = chat_reader_get(&r->reader, "usage");
+    node = events->nmarks ? chat_reader_get(&r->reader, "usage") : NULL;
     events->keeps |= node && node->type != CHAT_JSON_NULL;
 
     /* no choice is awaited any more */
