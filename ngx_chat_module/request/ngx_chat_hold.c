@@ -180,7 +180,7 @@ group_find(ngx_chat_worker_t *worker, const chat_key_t *key)
     ngx_str_t name = { sizeof(key->name.bytes), (u_char *) key->name.bytes };
 
     return (ngx_chat_group_t *) ngx_str_rbtree_lookup(
-        &worker->groups, &name, (uint32_t) ngx_chat_store_prefix(&key->name));
+        &worker->groups, &name, (uint32_t) chat_word_at(key->name.bytes));
 }
 
 
@@ -332,7 +332,7 @@ ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
         ngx_queue_init(&group->members);
         group->node.str.data = group->key.name.bytes;
         group->node.str.len = sizeof(group->key.name.bytes);
-        group->node.node.key = (uint32_t) ngx_chat_store_prefix(&key->name);
+        group->node.node.key = (uint32_t) chat_word_at(key->name.bytes);
         ngx_rbtree_insert(&ctx->worker->groups, &group->node.node);
         watch_index(ctx, group);
     }

@@ -123,16 +123,6 @@ on_answers(ngx_event_t *ev)
 }
 
 
-uint64_t
-ngx_chat_store_prefix(const chat_digest_t *name)
-{
-    uint64_t prefix;
-
-    ngx_memcpy(&prefix, name->bytes, sizeof(prefix));
-    return prefix;
-}
-
-
 static chat_store_watch_t **
 watch_bucket(ngx_chat_store_base_t *base, uint64_t prefix)
 {
@@ -146,7 +136,7 @@ ngx_chat_store_watch_add(ngx_chat_store_base_t *base,
 {
     watch->key = *key;
     watch->store = &base->store;
-    watch->link = watch_bucket(base, ngx_chat_store_prefix(&key->name));
+    watch->link = watch_bucket(base, chat_word_at(key->name.bytes));
     watch->next = *watch->link;
 
     if (watch->next != NULL) {
@@ -184,7 +174,7 @@ ngx_uint_t
 ngx_chat_store_is_watched(ngx_chat_store_base_t *base, const chat_key_t *key)
 {
     chat_store_watch_t *watch =
-        *watch_bucket(base, ngx_chat_store_prefix(&key->name));
+        *watch_bucket(base, chat_word_at(key->name.bytes));
 
     while (watch != NULL && !chat_digest_eq(&watch->key.name, &key->name)) {
         watch = watch->next;
@@ -208,7 +198,7 @@ ngx_chat_store_changed(ngx_chat_store_base_t *base, uint64_t prefix,
             base->walk = watch->next;
 
             if (watch->notify != NULL
-                && (all || ngx_chat_store_prefix(&watch->key.name) == prefix))
+                && (all || chat_word_at(watch->key.name.bytes) == prefix))
             {
                 watch->notify(watch);
             }

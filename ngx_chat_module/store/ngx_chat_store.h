@@ -14,6 +14,7 @@
 #include <ngx_event.h>
 
 #include "base/ngx_chat_ctx.h"
+#include "bytes/chat_word.h"
 #include "facts/chat_store.h"
 
 #define NGX_CHAT_WATCH_BUCKETS 1024
@@ -60,11 +61,8 @@ void ngx_chat_store_unwatch(chat_store_watch_t *watch);
 ngx_uint_t ngx_chat_store_is_watched(ngx_chat_store_base_t *base,
                                      const chat_key_t      *key);
 
-/* Notifies the watches of keys with this prefix; all: of all keys. */
+/* Notifies the watches of keys with this first word; all: of all keys. */
 void ngx_chat_store_changed(ngx_chat_store_base_t *base, uint64_t prefix,
                             ngx_uint_t all);
-
-/* The first 8 bytes of a name. */
-uint64_t ngx_chat_store_prefix(const chat_digest_t *name);
 
 #endif /* NGX_CHAT_STORE_H */

@@ -161,7 +161,7 @@ notify(const set_t *set, chat_str_t name)
 
     if (worker != NULL && !worker->dead) {
         (void) sim_at(sim_dice(sim.redis ? 4 : 2), 0, sim_changed, worker,
-                      (uintptr_t) ngx_chat_store_prefix(&set->key.name));
+                      (uintptr_t) chat_word_at(set->key.name.bytes));
     }
 }
 

@@ -55,7 +55,7 @@ typedef struct {
 /* The content of the zone. */
 typedef struct {
     ngx_chat_shm_batch_t **buckets;  /* batches by the hash of their name */
-    size_t                 nbuckets; /* a power of two */
+    size_t                 nbuckets; /* below 2^32 */
     chat_mix_t             hash;     /* of nothing, with a secret key */
     ngx_queue_t used[NGX_CHAT_SHM_KINDS]; /* batches with a log, and all; the
                                              most recently used first */
@@ -95,33 +95,43 @@ struct ngx_chat_shm_chunk_s {
     u_char                data[1];
 };
 
+/* A block of the slab that a batch has: facts, one after the other. */
+typedef struct {
+    ngx_queue_t queue; /* first; of the batch's blocks, the oldest first */
+    uint32_t    size;
+    uint32_t    used;  /* bytes, this header included */
+    uint32_t    facts; /* in it; the batch counts as one */
+} ngx_chat_shm_block_t;
+
 struct ngx_chat_shm_fact_s {
     ngx_chat_shm_fact_t  *next;     /* of the batch; wait/ comes first */
     ngx_chat_shm_fact_t **link;     /* that points to this one */
     ngx_chat_shm_fact_t  *below[2]; /* in the tree of fields */
     ngx_chat_shm_chunk_t *payload;
-    uint32_t              payload_len;
+    uint32_t              at; /* bytes from the start of its block */
     uint32_t              value_len;
     unsigned              field_len : 31;
     unsigned              has_payload : 1;
     u_char                data[1]; /* field, value */
 };
 
+/* It lies at the start of its first block. */
 struct ngx_chat_shm_batch_s {
+    ngx_chat_shm_block_t   block;
     ngx_chat_shm_batch_t  *next; /* in its bucket */
+    ngx_chat_shm_batch_t **link; /* that points to this one */
+    ngx_chat_shm_tenant_t *tenant;
+    time_t                 expires;
     chat_digest_t          name;
     ngx_queue_t            zone[NGX_CHAT_SHM_KINDS]; /* in the zone's used */
     ngx_queue_t            own[NGX_CHAT_SHM_KINDS];  /* in its tenant's */
-    ngx_chat_shm_tenant_t *tenant;
-    time_t                 expires;
-    ngx_uint_t             count;       /* of facts */
-    unsigned               paid : 1;    /* a payload is stored */
-    unsigned               cleared : 1; /* the fact cleared is */
-    unsigned               over : 1;    /* the last claim's end or void is */
-    ngx_chat_shm_fact_t   *first;
-    ngx_chat_shm_fact_t  **end; /* of the list of facts */
+    ngx_chat_shm_fact_t   *first; /* from here on zeroed by a clear */
+    ngx_chat_shm_fact_t  **end;   /* of the list of facts */
     ngx_chat_shm_fact_t   *root;
     ngx_chat_shm_fact_t   *claim; /* the last claim/ that was put, or NULL */
+    uint32_t               count; /* of facts */
+    unsigned               paid : 1; /* a payload is stored */
+    unsigned               over : 1; /* the last claim's end or void is */
 
     struct {
         ngx_queue_t pages;

@@ -8,9 +8,8 @@
  * table costs one cache miss where a tree of 100,000 batches costs 17.
  * The facts of a batch are in a list, and in a tree by the hash of their
  * field: each bit of the hash selects one of two branches. The key of the hash
- * is secret, so that no client can make the tree deep. The tree adds 16 bytes
- * to a fact. A usual fact so fits into a block of 128 bytes, which a red-black
- * tree would exceed.
+ * is secret, so that no client can make the tree deep.
+ * A batch and its facts share blocks, so that few are made and freed.
  */
 
 #include <ngx_config.h>
@@ -22,11 +21,11 @@
 #define NGX_CHAT_SHM_SHARE 4        /* a tenant's share is 1/4 of the zone */
 #define NGX_CHAT_SHM_EVICT_LOOKS 64 /* batches tried for one allocation */
 #define NGX_CHAT_SHM_RESERVE 8      /* 1/8 of the zone takes no new batch */
-#define NGX_CHAT_SHM_BUCKET 2048    /* bytes of the zone for each bucket */
+#define NGX_CHAT_SHM_BUCKET 512     /* bytes of the zone for each bucket */
+#define NGX_CHAT_SHM_FIRST 512      /* bytes of a batch's first block */
+#define NGX_CHAT_SHM_BLOCK 1024     /* and of the others */
 
 
-static ngx_uint_t is_watched(ngx_chat_shm_ctx_t         *ctx,
-                             const ngx_chat_shm_batch_t *batch);
 static void delete_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch);
 
 
@@ -50,13 +49,7 @@ ngx_chat_shm_facts_init(ngx_chat_shm_ctx_t *ctx)
         return NGX_ERROR;
     }
 
-    for (sh->nbuckets = 1;
-         sh->nbuckets < ctx->zone->shm.size / NGX_CHAT_SHM_BUCKET;
-         sh->nbuckets *= 2)
-    {
-        /* void */
-    }
-
+    sh->nbuckets = ctx->zone->shm.size / NGX_CHAT_SHM_BUCKET;
     sh->buckets =
         ngx_slab_calloc(ctx->shpool, sh->nbuckets * sizeof(*sh->buckets));
     if (sh->buckets == NULL) {
@@ -71,45 +64,12 @@ ngx_chat_shm_facts_init(ngx_chat_shm_ctx_t *ctx)
 }
 
 
-/* The link to the batch of this name; *link is NULL if there is none. */
 static ngx_chat_shm_batch_t **
-batch_link(ngx_chat_shm_t *sh, const chat_digest_t *name)
+bucket_of(ngx_chat_shm_t *sh, const chat_digest_t *name)
 {
     uint64_t hash = chat_mix_hash(sh->hash, chat_digest_str(name));
-    ngx_chat_shm_batch_t **link = &sh->buckets[hash & (sh->nbuckets - 1)];
 
-    while (*link != NULL && !chat_digest_eq(&(*link)->name, name)) {
-        link = &(*link)->next;
-    }
-
-    return link;
-}
-
-
-/* Frees the batch if it has expired. 0: it has not. */
-static ngx_uint_t
-expire_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
-{
-    if (batch->expires >= ngx_time() || is_watched(ctx, batch)) {
-        return 0;
-    }
-
-    delete_batch(ctx, batch);
-    return 1;
-}
-
-
-ngx_chat_shm_batch_t *
-ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
-{
-    ngx_chat_shm_batch_t *batch = *batch_link(ctx->sh, &key->name);
-
-    if (batch == NULL || expire_batch(ctx, batch)) {
-        return NULL;
-    }
-
-    ngx_chat_shm_touch(ctx, batch, NGX_CHAT_SHM_BATCHES);
-    return batch;
+    return &sh->buckets[(hash >> 32) * sh->nbuckets >> 32];
 }
 
 
@@ -143,6 +103,37 @@ is_watched(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
 }
 
 
+/* Frees the batch if it has expired. 0: it has not. */
+static ngx_uint_t
+expire_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
+{
+    if (batch->expires >= ngx_time() || is_watched(ctx, batch)) {
+        return 0;
+    }
+
+    delete_batch(ctx, batch);
+    return 1;
+}
+
+
+ngx_chat_shm_batch_t *
+ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
+{
+    ngx_chat_shm_batch_t *batch = *bucket_of(ctx->sh, &key->name);
+
+    while (batch != NULL && !chat_digest_eq(&batch->name, &key->name)) {
+        batch = batch->next;
+    }
+
+    if (batch == NULL || expire_batch(ctx, batch)) {
+        return NULL;
+    }
+
+    ngx_chat_shm_touch(ctx, batch, NGX_CHAT_SHM_BATCHES);
+    return batch;
+}
+
+
 /* Of a claim: the worker, a space, the request, a space, and more. */
 static chat_str_t
 value_of(const ngx_chat_shm_fact_t *fact)
@@ -173,10 +164,12 @@ is_claimed(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
 static ngx_uint_t
 ends_claim(const ngx_chat_shm_fact_t *claim, chat_str_t field)
 {
-    chat_str_t k, value, word = chat_str_cut(&field, '/');
+    chat_str_t k, value;
 
     if (claim == NULL
-        || !(chat_str_is(word, "end") || chat_str_is(word, "void"))) {
+        || !(chat_str_after(field, "end/", &field)
+             || chat_str_after(field, "void/", &field)))
+    {
         return 0;
     }
 
@@ -213,7 +206,7 @@ void
 ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
                           const ngx_chat_shm_batch_t *batch)
 {
-    uint64_t                   prefix = ngx_chat_store_prefix(&batch->name);
+    uint64_t                   prefix = chat_word_at(batch->name.bytes);
     chat_str_t                 worker, value;
     const ngx_chat_shm_fact_t *fact = batch->first;
 
@@ -228,33 +221,20 @@ ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
 }
 
 
-/* The bytes that the slab uses for a block of this size. */
-static size_t
-slab_cost(size_t size)
+/* Charges the tenant for a block of this size, or for one less. */
+static void
+charge(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant, size_t size,
+       ngx_uint_t less)
 {
-    size_t cost = 8;
-
-    if (size > ngx_pagesize / 2) {
-        return ngx_align(size, ngx_pagesize);
-    }
+    size_t used = tenant->share.used;
+    size_t cost = size > ngx_pagesize / 2 ? ngx_align(size, ngx_pagesize) : 8;
 
     while (cost < size) {
         cost *= 2;
     }
 
-    return cost;
-}
-
-
-/* Charges the tenant for bytes more, or if negative, for fewer. */
-static void
-charge(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant, ssize_t bytes)
-{
-    size_t used = tenant->share.used;
-
     /* a worker may have been killed before it charged a block */
-    used = bytes < 0 ? used - ngx_min(used, (size_t) -bytes)
-                     : used + (size_t) bytes;
+    used = less ? used - ngx_min(used, cost) : used + cost;
     ngx_chat_shares_set(&ctx->sh->shares, &tenant->share, used);
 }
 
@@ -329,11 +309,12 @@ evict_one(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
         }
 
         if (held || (!is_watched(ctx, batch) && !is_claimed(ctx, batch))) {
-            ngx_chat_shm_facts_notify(ctx, batch);
-            delete_batch(ctx, batch);
-            if (!held) {
+            if (held) {
+                ngx_chat_shm_facts_notify(ctx, batch);
+            } else {
                 log_pruned(ctx, "idle batches");
             }
+            delete_batch(ctx, batch);
             return 1;
         }
 
@@ -368,11 +349,8 @@ evict(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
       ngx_chat_shm_kind_e last)
 {
     size_t                 share = ctx->zone->shm.size / NGX_CHAT_SHM_SHARE;
+    ngx_uint_t             evicted;
     ngx_chat_shm_tenant_t *largest;
-
-    if (tenant != NULL && tenant->share.used + size > share) {
-        return evict_idle(ctx, tenant, keep, first, last);
-    }
 
     largest =
         (ngx_chat_shm_tenant_t *) ngx_chat_shares_largest(&ctx->sh->shares);
@@ -381,10 +359,19 @@ evict(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
         largest = NULL;
     }
 
-    return (largest != NULL && evict_idle(ctx, largest, keep, first, last))
-           || evict_idle(ctx, NULL, keep, first, last)
-           || (largest != NULL && last == NGX_CHAT_SHM_BATCHES
-               && evict_one(ctx, largest, keep, last, 1));
+    evicted =
+        tenant != NULL && tenant->share.used + size > share
+            ? evict_idle(ctx, tenant, keep, first, last)
+            : (largest != NULL && evict_idle(ctx, largest, keep, first, last))
+                  || evict_idle(ctx, NULL, keep, first, last)
+                  || (largest != NULL && last == NGX_CHAT_SHM_BATCHES
+                      && evict_one(ctx, largest, keep, last, 1));
+
+    if (!evicted && last == NGX_CHAT_SHM_BATCHES) {
+        log_full(ctx);
+    }
+
+    return evicted;
 }
 
 
@@ -400,12 +387,8 @@ ngx_chat_shm_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
     } while (p == NULL
              && evict(ctx, tenant, keep, size, NGX_CHAT_SHM_LOGS, last));
 
-    if (p == NULL && last == NGX_CHAT_SHM_BATCHES) {
-        log_full(ctx);
-    }
-
     if (p != NULL && tenant != NULL) {
-        charge(ctx, tenant, (ssize_t) slab_cost(size));
+        charge(ctx, tenant, size, 0);
     }
 
     return p;
@@ -417,7 +400,7 @@ ngx_chat_shm_free(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
                   void *p, size_t size)
 {
     ngx_slab_free_locked(ctx->shpool, p);
-    charge(ctx, tenant, -(ssize_t) slab_cost(size));
+    charge(ctx, tenant, size, 1);
 }
 
 
@@ -467,15 +450,23 @@ admits(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 {
     size_t last = ctx->zone->shm.size / ngx_pagesize / NGX_CHAT_SHM_RESERVE;
 
-    if (ctx->shpool->pfree + ctx->sh->log_pages >= last + size / ngx_pagesize
-        || evict(ctx, tenant, keep, size, NGX_CHAT_SHM_BATCHES,
-                 NGX_CHAT_SHM_BATCHES))
-    {
-        return 1;
-    }
+    return ctx->shpool->pfree + ctx->sh->log_pages
+               >= last + size / ngx_pagesize
+           || evict(ctx, tenant, keep, size, NGX_CHAT_SHM_BATCHES,
+                    NGX_CHAT_SHM_BATCHES);
+}
 
-    log_full(ctx);
-    return 0;
+
+/* The batch has no facts and no log. */
+static void
+start_batch(ngx_chat_shm_batch_t *batch)
+{
+    ngx_memzero(&batch->first,
+                sizeof(*batch) - offsetof(ngx_chat_shm_batch_t, first));
+    batch->end = &batch->first;
+    batch->block.used = sizeof(*batch);
+    batch->block.facts = 1;
+    ngx_queue_init(&batch->log.pages);
 }
 
 
@@ -495,7 +486,7 @@ ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
     }
 
     if (admits(ctx, tenant, NULL, sizeof(*batch))) {
-        batch = ngx_chat_shm_alloc(ctx, tenant, NULL, sizeof(*batch),
+        batch = ngx_chat_shm_alloc(ctx, tenant, NULL, NGX_CHAT_SHM_FIRST,
                                    NGX_CHAT_SHM_BATCHES);
     }
 
@@ -504,11 +495,19 @@ ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
         return NULL;
     }
 
+    ngx_queue_init(&batch->block.queue);
+    batch->block.size = NGX_CHAT_SHM_FIRST;
     batch->name = key->name;
     batch->tenant = tenant;
-    batch->end = &batch->first;
-    ngx_queue_init(&batch->log.pages);
-    *batch_link(ctx->sh, &batch->name) = batch;
+    start_batch(batch);
+
+    batch->link = bucket_of(ctx->sh, &key->name);
+    batch->next = *batch->link;
+    *batch->link = batch;
+    if (batch->next != NULL) {
+        batch->next->link = &batch->next;
+    }
+
     ngx_chat_shm_touch(ctx, batch, NGX_CHAT_SHM_BATCHES);
     return batch;
 }
@@ -528,53 +527,36 @@ free_chunks(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 }
 
 
-static void
-free_fact(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
-          ngx_chat_shm_fact_t *fact)
-{
-    free_chunks(ctx, tenant, fact->payload);
-    ngx_chat_shm_free(ctx, tenant, fact,
-                      offsetof(ngx_chat_shm_fact_t, data) + fact->field_len
-                          + fact->value_len);
-}
-
-
-/* Stores the payload in pieces; NGX_ERROR: no memory, and none is stored. */
+/* The payload in pieces. NGX_ERROR: no memory. */
 static ngx_int_t
 store_payload(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
-              chat_str_t payload, ngx_chat_shm_fact_t *fact)
+              chat_str_t payload, ngx_chat_shm_chunk_t **chunks)
 {
     size_t                 len, room, left = payload.len;
-    ngx_chat_shm_chunk_t **next = &fact->payload;
+    ngx_chat_shm_chunk_t **next = chunks;
 
     room = ngx_pagesize - offsetof(ngx_chat_shm_chunk_t, data);
 
-    if (payload.len > UINT32_MAX
-        || (!batch->paid && !admits(ctx, batch->tenant, batch, payload.len)))
-    {
+    if (!batch->paid && !admits(ctx, batch->tenant, batch, payload.len)) {
         return NGX_ERROR;
     }
 
-    while (left != 0) {
+    for (; left != 0; left -= len) {
         len = ngx_min(left, room);
 
         *next = ngx_chat_shm_alloc(ctx, batch->tenant, batch,
                                    offsetof(ngx_chat_shm_chunk_t, data) + len,
                                    NGX_CHAT_SHM_BATCHES);
         if (*next == NULL) {
-            free_chunks(ctx, batch->tenant, fact->payload);
-            fact->payload = NULL;
+            free_chunks(ctx, batch->tenant, *chunks);
             return NGX_ERROR;
         }
 
         ngx_memcpy((*next)->data, payload.data + payload.len - left, len);
         (*next)->len = len;
-        left -= len;
         next = &(*next)->next;
     }
 
-    fact->payload_len = (uint32_t) payload.len;
-    fact->has_payload = 1;
     batch->paid = 1;
     return NGX_OK;
 }
@@ -627,25 +609,42 @@ ngx_chat_shm_facts_get(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
 }
 
 
-/* A fact, still without its payload; NULL: no memory. */
+/* A fact without its payload; NULL: no memory. */
 static ngx_chat_shm_fact_t *
 new_fact(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
          const chat_fact_t *fact)
 {
-    ngx_chat_shm_fact_t *it;
+    size_t                size, best;
+    ngx_chat_shm_fact_t  *it;
+    ngx_chat_shm_block_t *block;
 
-    if (fact->field.len > INT32_MAX || fact->value.len > UINT32_MAX) {
+    if (fact->field.len > INT32_MAX / 2 || fact->value.len > INT32_MAX / 2) {
         return NULL;
     }
 
-    it = ngx_chat_shm_alloc(ctx, batch->tenant, batch,
-                            offsetof(ngx_chat_shm_fact_t, data)
-                                + fact->field.len + fact->value.len,
-                            NGX_CHAT_SHM_BATCHES);
-    if (it == NULL) {
-        return NULL;
+    size = ngx_align(offsetof(ngx_chat_shm_fact_t, data) + fact->field.len
+                         + fact->value.len,
+                     sizeof(void *));
+    block = (ngx_chat_shm_block_t *) ngx_queue_last(&batch->block.queue);
+
+    if (size > block->size - block->used) {
+        best = ngx_max(NGX_CHAT_SHM_BLOCK, sizeof(*block) + size);
+        block = ngx_chat_shm_alloc(ctx, batch->tenant, batch, best,
+                                   NGX_CHAT_SHM_BATCHES);
+        if (block == NULL) {
+            return NULL;
+        }
+
+        ngx_queue_insert_tail(&batch->block.queue, &block->queue);
+        block->size = (uint32_t) best;
+        block->used = sizeof(*block);
     }
 
+    it = (ngx_chat_shm_fact_t *) ((u_char *) block + block->used);
+    ngx_memzero(it, sizeof(*it));
+    it->at = block->used;
+    block->used += (uint32_t) size;
+    block->facts++;
     it->field_len = (unsigned) fact->field.len & INT32_MAX;
     it->value_len = (uint32_t) fact->value.len;
     (void) chat_str_copy(chat_str_copy(it->data, fact->field), fact->value);
@@ -660,6 +659,7 @@ ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
     chat_str_t            worker;
     ngx_chat_shm_fact_t **at = fact_link(ctx, batch, fact->field), **link;
     ngx_chat_shm_fact_t  *old = *at, *it;
+    ngx_chat_shm_chunk_t *payload = NULL;
 
     /* a fact does not change, but it may get its payload later */
     if (old != NULL
@@ -669,20 +669,20 @@ ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
         return 0;
     }
 
+    if (fact->has_payload
+        && store_payload(ctx, batch, fact->payload, &payload) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
     it = old != NULL ? old : new_fact(ctx, batch, fact);
     if (it == NULL) {
+        free_chunks(ctx, batch->tenant, payload);
         return NGX_ERROR;
     }
 
-    if (fact->has_payload
-        && store_payload(ctx, batch, fact->payload, it) != NGX_OK)
-    {
-        if (old == NULL) {
-            free_fact(ctx, batch->tenant, it);
-        }
-
-        return NGX_ERROR;
-    }
+    it->payload = payload;
+    it->has_payload = fact->has_payload & 1;
 
     if (old != NULL) {
         return 1;
@@ -702,7 +702,6 @@ ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
     }
 
     batch->over |= ends_claim(batch->claim, fact->field) & 1;
-    batch->cleared |= chat_str_is(fact->field, "cleared") & 1;
     return 1;
 }
 
@@ -712,6 +711,7 @@ ngx_chat_shm_facts_drop(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
                         chat_str_t field)
 {
     ngx_chat_shm_fact_t **at = fact_link(ctx, batch, field), *fact = *at;
+    ngx_chat_shm_block_t *block;
 
     if (fact == NULL) {
         return;
@@ -727,29 +727,34 @@ ngx_chat_shm_facts_drop(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
     }
 
     batch->count--;
-    free_fact(ctx, batch->tenant, fact);
+    free_chunks(ctx, batch->tenant, fact->payload);
+
+    block = (ngx_chat_shm_block_t *) ((u_char *) fact - fact->at);
+    if (--block->facts == 0) {
+        ngx_queue_remove(&block->queue);
+        ngx_chat_shm_free(ctx, batch->tenant, block, block->size);
+    }
 }
 
 
 void
 ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 {
-    ngx_chat_shm_fact_t *fact, *next;
+    ngx_chat_shm_fact_t  *fact;
+    ngx_chat_shm_block_t *block;
 
-    for (fact = batch->first; fact != NULL; fact = next) {
-        next = fact->next;
-        free_fact(ctx, batch->tenant, fact);
+    for (fact = batch->paid ? batch->first : NULL; fact; fact = fact->next) {
+        free_chunks(ctx, batch->tenant, fact->payload);
+    }
+
+    while (!ngx_queue_empty(&batch->block.queue)) {
+        block = (ngx_chat_shm_block_t *) ngx_queue_head(&batch->block.queue);
+        ngx_queue_remove(&block->queue);
+        ngx_chat_shm_free(ctx, batch->tenant, block, block->size);
     }
 
     ngx_chat_shm_log_clear(ctx, batch);
-    batch->log.next = 0;
-    batch->count = 0;
-    batch->first = NULL;
-    batch->end = &batch->first;
-    batch->root = NULL;
-    batch->claim = NULL;
-    batch->paid = 0;
-    batch->cleared = 0;
+    start_batch(batch);
 }
 
 
@@ -760,8 +765,13 @@ delete_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 
     ngx_chat_shm_facts_clear(ctx, batch);
     ngx_chat_shm_unlink(batch, NGX_CHAT_SHM_BATCHES);
-    *batch_link(ctx->sh, &batch->name) = batch->next;
-    ngx_chat_shm_free(ctx, tenant, batch, sizeof(*batch));
+
+    *batch->link = batch->next;
+    if (batch->next != NULL) {
+        batch->next->link = batch->link;
+    }
+
+    ngx_chat_shm_free(ctx, tenant, batch, NGX_CHAT_SHM_FIRST);
     leave_tenant(ctx, tenant);
 }
 
@@ -788,13 +798,15 @@ ngx_chat_shm_facts_copy(const ngx_chat_shm_fact_t *fact, ngx_uint_t payload,
                         chat_facts_t *reply)
 {
     u_char                     *p;
-    size_t                      len = fact->field_len + fact->value_len;
+    size_t                      size, len = fact->field_len + fact->value_len;
     chat_fact_t                 copy = { .has_payload = fact->has_payload };
-    const ngx_chat_shm_chunk_t *chunk;
+    const ngx_chat_shm_chunk_t *chunk, *first = payload ? fact->payload : NULL;
 
-    payload = payload && fact->has_payload;
-    p = chat_arena_take(reply->arena,
-                        len + (payload ? fact->payload_len : 0) + 1);
+    for (size = len, chunk = first; chunk != NULL; chunk = chunk->next) {
+        size += chunk->len;
+    }
+
+    p = chat_arena_take(reply->arena, size + 1);
     if (p == NULL) {
         reply->failed = 1;
         return;
@@ -804,13 +816,11 @@ ngx_chat_shm_facts_copy(const ngx_chat_shm_fact_t *fact, ngx_uint_t payload,
     copy.field = chat_str(p, fact->field_len);
     copy.value = chat_str(p + fact->field_len, fact->value_len);
 
-    if (payload) {
-        p += len;
-        copy.payload = chat_str(p, fact->payload_len);
+    p += len;
+    copy.payload = chat_str(p, size - len);
 
-        for (chunk = fact->payload; chunk != NULL; chunk = chunk->next) {
-            p = ngx_cpymem(p, chunk->data, chunk->len);
-        }
+    for (chunk = first; chunk != NULL; chunk = chunk->next) {
+        p = ngx_cpymem(p, chunk->data, chunk->len);
     }
 
     chat_facts_append(reply, &copy, 1);

@@ -241,7 +241,7 @@ on_wake(ngx_event_t *ev)
     }
 
     ngx_shmtx_lock(&ctx->shpool->mutex);
-    n = slot->npending;
+    n = slot->all ? 0 : slot->npending;
     all = slot->all;
     ngx_memcpy(pending, slot->pending, n * sizeof(uint64_t));
     slot->npending = 0;
@@ -250,7 +250,6 @@ on_wake(ngx_event_t *ev)
 
     if (all) {
         ngx_chat_store_changed(&ctx->base, 0, 1);
-        return;
     }
 
     for (i = 0; i < n; i++) {
@@ -263,14 +262,12 @@ on_wake(ngx_event_t *ev)
 static ngx_chat_shm_slot_t *
 find_slot(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
 {
-    u_char              *dot, *data = (u_char *) worker.data;
-    ngx_int_t            n;
+    uint64_t             n;
+    chat_str_t           rest = worker;
     ngx_chat_shm_slot_t *slot;
 
-    dot = ngx_strlchr(data, data + worker.len, '.');
-    n = dot != NULL ? ngx_atoi(data, (size_t) (dot - data)) : -1;
-
-    if (n < 0 || n >= NGX_CHAT_SHM_SLOTS) {
+    if (!chat_str_number(chat_str_cut(&rest, '.'), &n)
+        || n >= NGX_CHAT_SHM_SLOTS) {
         return NULL;
     }
 

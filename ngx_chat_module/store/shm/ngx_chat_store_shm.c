@@ -114,7 +114,7 @@ put_facts(ngx_chat_shm_ctx_t *shm, ngx_chat_shm_batch_t *batch,
         ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
                       "chat: a batch or conversation has %ui facts, more "
                       "are refused",
-                      batch->count);
+                      (ngx_uint_t) batch->count);
         return NGX_ERROR;
     }
 
@@ -134,10 +134,25 @@ put_facts(ngx_chat_shm_ctx_t *shm, ngx_chat_shm_batch_t *batch,
 
 
 static void
+shm_drop(chat_store_t *store, const chat_key_t *key, const chat_str_t *fields,
+         size_t n)
+{
+    size_t                i;
+    ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) store;
+    ngx_chat_shm_batch_t *batch = lock_batch(shm, key);
+
+    for (i = 0; i < n && batch != NULL; i++) {
+        ngx_chat_shm_facts_drop(shm, batch, fields[i]);
+    }
+
+    ngx_shmtx_unlock(&shm->shpool->mutex);
+}
+
+
+static void
 shm_unwatch(chat_store_watch_t *watch)
 {
-    ngx_chat_shm_batch_t *batch;
-    ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) watch->store;
+    ngx_chat_shm_ctx_t *shm = (ngx_chat_shm_ctx_t *) watch->store;
 
     if (shm == NULL) {
         return;
@@ -145,16 +160,9 @@ shm_unwatch(chat_store_watch_t *watch)
 
     ngx_chat_store_unwatch(watch);
 
-    if (ngx_chat_store_is_watched(&shm->base, &watch->key)) {
-        return;
+    if (!ngx_chat_store_is_watched(&shm->base, &watch->key)) {
+        shm_drop(&shm->base.store, &watch->key, &shm->base.wait.field, 1);
     }
-
-    batch = lock_batch(shm, &watch->key);
-    if (batch != NULL) {
-        ngx_chat_shm_facts_drop(shm, batch, shm->base.wait.field);
-    }
-
-    ngx_shmtx_unlock(&shm->shpool->mutex);
 }
 
 
@@ -169,13 +177,12 @@ shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     chat_facts_t         *reply = NULL;
     ngx_chat_shm_batch_t *batch;
     ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) store;
-    ngx_slab_pool_t      *shpool = shm->shpool;
 
     if (watch != NULL) {
         shm_unwatch(watch);
     }
 
-    ngx_shmtx_lock(&shpool->mutex);
+    ngx_shmtx_lock(&shm->shpool->mutex);
     ngx_chat_shm_facts_expire(shm);
 
     batch = n || watch ? ngx_chat_shm_facts_make(shm, key)
@@ -196,7 +203,7 @@ shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
         reply = all_facts(batch);
     }
 
-    ngx_shmtx_unlock(&shpool->mutex);
+    ngx_shmtx_unlock(&shm->shpool->mutex);
 
     if (op != NULL) {
         ngx_chat_store_answer(
@@ -242,7 +249,8 @@ shm_append(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     ngx_chat_shm_batch_t *batch = lock_batch(shm, key);
 
     /* without facts no request would find the log */
-    if (batch != NULL && batch->count != 0 && !batch->cleared
+    if (batch != NULL && batch->count != 0
+        && !ngx_chat_shm_facts_get(shm, batch, shm->base.cleared.field)
         && ngx_chat_shm_log_put(shm, batch, position, bytes, last, keep))
     {
         batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
@@ -265,22 +273,6 @@ shm_read(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
                           : all_facts(NULL);
     ngx_shmtx_unlock(&shm->shpool->mutex);
     ngx_chat_store_answer(&shm->base, op, CHAT_OK, reply);
-}
-
-
-static void
-shm_drop(chat_store_t *store, const chat_key_t *key, const chat_str_t *fields,
-         size_t n)
-{
-    size_t                i;
-    ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) store;
-    ngx_chat_shm_batch_t *batch = lock_batch(shm, key);
-
-    for (i = 0; i < n && batch != NULL; i++) {
-        ngx_chat_shm_facts_drop(shm, batch, fields[i]);
-    }
-
-    ngx_shmtx_unlock(&shm->shpool->mutex);
 }
 
 
