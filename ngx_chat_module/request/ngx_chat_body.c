@@ -117,6 +117,7 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
     ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
     ngx_memzero(&ctx->body.rq, sizeof(ctx->body.rq));
     ctx->body.rq.tenant = &ctx->scope.tenant;
+    ctx->body.rq.named = ctx->conf->conversation != NULL;
 
     ctx->body.arena = chat_arena_create(0);
     ctx->body.kept = chat_arena_create(0);

@@ -312,7 +312,9 @@ read_request(const chat_dialect_t *dialect, chat_str_t uri,
         return CHAT_DECLINED;
     }
 
-    *rq = (chat_request_t){ .uri = uri, .tenant = rq->tenant };
+    *rq = (chat_request_t){ .uri = uri,
+                            .tenant = rq->tenant,
+                            .named = rq->named };
     doc->duplicate = 0;
 
     rc = chat_dialect_read(dialect, doc, arena, rq);

@@ -85,15 +85,17 @@ digest_words(chat_transcript_t *t, const chat_json_t *content,
 
 
 /*
- * Digests the user's words that name a step. The step before it, if there is
- * one, mostly has the same words, and then their digest.
+ * Digests the user's words, which name a step of a conversation. The step
+ * before it, if there is one, mostly has the same words, and their digest.
  */
 static void
 name_step(chat_transcript_t *t, chat_step_t *step, const chat_step_t *before)
 {
     const chat_json_t *content, *words = step->words;
 
-    if (words == NULL || t->form->content == NULL) {
+    if (words == NULL || t->form->content == NULL
+        || (!t->rq->named && t->rq->conversation.len == 0))
+    {
         return;
     }
 

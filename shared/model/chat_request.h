@@ -112,6 +112,7 @@ typedef struct {
 typedef struct {
     chat_str_t uri; /* path?query; of the caller, set before a reader */
     const chat_digest_t *tenant; /* likewise; filled in later */
+    int named; /* likewise: not only the body may name the conversation */
     chat_class_e class;
     int           stream;  /* 0: the client wants one JSON answer */
     int           chained; /* the last step's calls are not in the body */

@@ -367,7 +367,7 @@ name_batch(void)
     chat_json_doc_t doc;
 
     memset(body.values, 'x', SIM_CALLS);
-    rq = (chat_request_t){ .tenant = &sim.tenant };
+    rq = (chat_request_t){ .tenant = &sim.tenant, .named = 1 };
     memset(&doc, 0, sizeof(doc));
     memset(&scope, 0, sizeof(scope));
 

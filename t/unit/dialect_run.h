@@ -66,6 +66,7 @@ body_read(body_t *body, const chat_dialect_t *dialect, chat_str_t text)
 {
     memset(body, 0, sizeof(*body));
     body->rq.tenant = &test_tenant;
+    body->rq.named = 1;
     body->arena = chat_arena_create(0);
     assert_non_null(body->arena);
 

@@ -93,6 +93,7 @@ stream_begin(stream_t *s, const char *dialect, const char *body)
     s->conf.scope.conversation = chat_cstr("talk");
     s->conf.scope.by_message = s->conf.dialect->weak_by_message;
     s->rq.tenant = &s->conf.scope.tenant;
+    s->rq.named = 1;
     s->conf.scope.tenant = test_tenant;
 
     if (body == NULL) {

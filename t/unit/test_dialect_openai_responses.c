@@ -61,6 +61,7 @@ body_open(body_t *body, chat_str_t text)
 {
     memset(body, 0, sizeof(*body));
     body->rq.tenant = &test_tenant;
+    body->rq.named = 1;
     body->arena = chat_arena_create(0);
     assert_non_null(body->arena);
     assert_int_equal(chat_json_parse(&body->doc, body->arena, text), CHAT_OK);
