@@ -262,12 +262,12 @@ on_wake(ngx_event_t *ev)
 static ngx_chat_shm_slot_t *
 find_slot(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
 {
-    uint64_t             n;
+    uint64_t             n = NGX_CHAT_SHM_SLOTS;
     chat_str_t           rest = worker;
     ngx_chat_shm_slot_t *slot;
 
-    if (!chat_str_number(chat_str_cut(&rest, '.'), &n)
-        || n >= NGX_CHAT_SHM_SLOTS) {
+    (void) chat_str_number(chat_str_cut(&rest, '.'), &n);
+    if (n >= NGX_CHAT_SHM_SLOTS) {
         return NULL;
     }
 
@@ -283,12 +283,16 @@ ngx_chat_shm_workers_notify(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
                             uint64_t prefix)
 {
     ngx_uint_t           i;
-    ngx_chat_shm_slot_t *slot = find_slot(ctx, worker);
+    ngx_chat_shm_slot_t *slot = NULL;
 
-    if (slot == NULL
-        || (slot->pid == ngx_pid
-            && ctx->base.watches[prefix % NGX_CHAT_WATCH_BUCKETS] == NULL))
+    /* mostly it is this worker, which knows its watches */
+    if (ctx->base.watches[prefix % NGX_CHAT_WATCH_BUCKETS] != NULL
+        || !chat_str_eq(worker, ctx->base.store.worker))
     {
+        slot = find_slot(ctx, worker);
+    }
+
+    if (slot == NULL) {
         return;
     }
 
