@@ -4,15 +4,17 @@
  * Each 16 bytes enter two states. A state becomes the product of itself and
  * one half with the key and the other half, its two halves folded: what
  * wyhash and its kin do. A product can only become 0, and forget the text, if
- * a half equals the secret. A long text has four pairs of states, because each
- * product waits for the one before it; they enter the first pair in order.
+ * a half equals the secret. In a long text each 16 bytes enter one of four
+ * states, because each product waits for the one before it; at the end these
+ * become the two. So two long texts collide with a chance of about 2^-64.
  */
 
 #include "bytes/chat_mix.h"
 #include "bytes/chat_word.h"
 
-#define CHAT_MIX_BYTES 16 /* that enter a pair of states at once */
-#define CHAT_MIX_LONG 512 /* bytes of a text that has four pairs */
+#define CHAT_MIX_BYTES 16 /* that enter a state at once, */
+#define CHAT_MIX_BLOCK 64 /* and four states in a text of at least */
+#define CHAT_MIX_LONG 128 /* bytes */
 
 
 /* The 128 bits of a * b, folded to 64. */
@@ -42,34 +44,35 @@ mix_words(chat_mix_t *mix, uint64_t one, uint64_t two)
 }
 
 
-static void
-mix_bytes(chat_mix_t *mix, const unsigned char *p)
+/* Returns the state that 16 bytes have entered. */
+static uint64_t
+mix_state(uint64_t state, uint64_t key, const unsigned char *p)
 {
-    mix_words(mix, chat_word_at(p), chat_word_at(p + 8));
+    return fold(state ^ chat_word_at(p), key ^ chat_word_at(p + 8));
 }
 
 
-/* Adds four times 16 bytes as often as s has them; returns the rest. */
+/* Adds the blocks of s; returns the rest. No two states begin alike. */
 static __attribute__((noinline)) chat_str_t
 mix_long(chat_mix_t *mix, chat_str_t s)
 {
-    size_t     i;
-    chat_mix_t lanes[4] = { *mix, *mix, *mix, *mix };
+    uint64_t             one = mix->state[0], two = mix->state[1];
+    uint64_t             three = one, four = two;
+    const unsigned char *p,
+        *end = s.data + s.len / CHAT_MIX_BLOCK * CHAT_MIX_BLOCK;
 
-    while (s.len >= 4 * CHAT_MIX_BYTES) {
-        mix_bytes(&lanes[0], s.data);
-        mix_bytes(&lanes[1], s.data + CHAT_MIX_BYTES);
-        mix_bytes(&lanes[2], s.data + 2 * CHAT_MIX_BYTES);
-        mix_bytes(&lanes[3], s.data + 3 * CHAT_MIX_BYTES);
-        s.data += 4 * CHAT_MIX_BYTES;
-        s.len -= 4 * CHAT_MIX_BYTES;
+    for (p = s.data; p != end; p += CHAT_MIX_BLOCK) {
+        one = mix_state(one, mix->key[0], p);
+        two = mix_state(two, mix->key[1], p + CHAT_MIX_BYTES);
+        three = mix_state(three, mix->key[1], p + 2 * CHAT_MIX_BYTES);
+        four = mix_state(four, mix->key[0], p + 3 * CHAT_MIX_BYTES);
     }
 
-    for (i = 0; i < 4; i++) {
-        mix_words(mix, lanes[i].state[0], lanes[i].state[1]);
-    }
-
-    return s;
+    mix->state[0] = four;
+    mix->state[1] = three;
+    mix_words(mix, one, two);
+    mix_words(mix, three, four);
+    return chat_str(end, s.len % CHAT_MIX_BLOCK);
 }
 
 
@@ -110,7 +113,7 @@ chat_mix_add(chat_mix_t *mix, chat_str_t s)
     local = *mix;
 
     for (/* void */; s.len > CHAT_MIX_BYTES; s.len -= CHAT_MIX_BYTES) {
-        mix_bytes(&local, s.data);
+        mix_words(&local, chat_word_at(s.data), chat_word_at(s.data + 8));
         s.data += CHAT_MIX_BYTES;
     }
 

@@ -64,7 +64,7 @@ typedef struct {
     chat_str_t  close; /* behind the last; commas go between them */
 } chat_front_t;
 
-#define CHAT_TRANSCRIPT_TEXT 16384 /* bytes that are hashed at once */
+#define CHAT_TRANSCRIPT_TEXT 4096 /* bytes that are hashed at once */
 
 /* What requests say before the step that they answer, while it is read. */
 typedef struct {
