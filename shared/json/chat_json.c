@@ -18,13 +18,11 @@
 /* An array or object that the parser has not closed yet. */
 typedef struct {
     chat_json_t     *node;
-    chat_json_t    **tail;      /* where its next child goes */
-    chat_json_type_e least;     /* of the children that the tree has */
-    uint32_t         key_start; /* of the last member, in an object */
-    uint32_t         key_end;
-    unsigned char    key_has;
-    unsigned char    close; /* its last bracket */
-    unsigned char    begun; /* it has a member or element */
+    chat_json_t    **tail;    /* where its next child goes */
+    chat_json_type_e least;   /* of the children that the tree has */
+    uint32_t         key_len; /* of the last member, in an object */
+    unsigned char    close;   /* its last bracket */
+    unsigned char    begun;   /* it has a member or element */
 } chat_json_open_t;
 
 /*
@@ -36,7 +34,7 @@ typedef struct {
     const unsigned char *end;
     chat_rc_e            rc; /* at first CHAT_BAD */
     chat_arena_t        *arena;
-    chat_json_t         *nodes; /* the next one of those allocated */
+    chat_json_t         *nodes; /* the next one: it has the next key */
     chat_json_t         *nodes_end;
     size_t               allocates; /* so many, when there are none */
     chat_json_type_e     least;     /* of the elements that arrays have */
@@ -100,7 +98,7 @@ static inline chat_json_t *
 add_value(chat_json_parser_t *parser, chat_json_type_e type, unsigned has,
           const unsigned char *start, const unsigned char *p)
 {
-    chat_json_t      *node;
+    chat_json_t      *node = parser->nodes;
     chat_json_open_t *open = parser->open;
 
     open->begun = 1;
@@ -111,27 +109,21 @@ add_value(chat_json_parser_t *parser, chat_json_type_e type, unsigned has,
         return parser->left_out;
     }
 
-    if (parser->nodes == parser->nodes_end
-        && allocate_nodes(parser) != CHAT_OK) {
-        return NULL;
-    }
+    node->next = node->child = NULL;
+    node->start = (uint32_t) (start - parser->text);
+    node->end = (uint32_t) (p - parser->text);
+    node->type = type;
+    node->has = (unsigned char) has;
+    node->read = node->opaque = 0;
 
-    node = parser->nodes++;
-
-    *node = (chat_json_t){
-        .start = (uint32_t) (start - parser->text),
-        .end = (uint32_t) (p - parser->text),
-        .key_start = open->key_start,
-        .key_end = open->key_end,
-        .type = type,
-        .has = (unsigned char) has,
-        .key_has = open->key_has,
-    };
-
-    open->node->has |= (unsigned char) (has | open->key_has);
+    open->node->has |= (unsigned char) (has | node->key_has);
     *open->tail = node;
     open->tail = &node->next;
-    return node;
+
+    return ++parser->nodes != parser->nodes_end
+                   || allocate_nodes(parser) == CHAT_OK
+               ? node
+               : NULL;
 }
 
 
@@ -179,7 +171,15 @@ read_word(const unsigned char *p, const unsigned char *end, const char *word)
 static inline const unsigned char *
 read_string(const unsigned char *p, const unsigned char *end, unsigned *has)
 {
-    p = chat_json_string_end(p + 1, end, has, 4);
+    unsigned more = 0;
+
+    p = chat_json_usual_end(p + 1, end, 4);
+
+    if (p == end || *p != '"') {
+        p = chat_json_any_string_end(p, end, &more);
+        *has = more; /* which is not in memory before */
+    }
+
     return p != NULL && p != end ? p + 1 : NULL;
 }
 
@@ -226,6 +226,8 @@ static inline const unsigned char *
 read_key(const chat_json_parser_t *parser, const unsigned char *start)
 {
     unsigned             has = 0;
+    uint32_t             len;
+    chat_json_t         *node = parser->nodes;
     const unsigned char *p;
     chat_json_open_t    *open = parser->open;
 
@@ -238,13 +240,16 @@ read_key(const chat_json_parser_t *parser, const unsigned char *start)
         return NULL;
     }
 
-    if ((uint32_t) (p - start) <= open->key_end - open->key_start) {
+    len = (uint32_t) (p - start);
+    if (len <= open->key_len) {
         open->node->has |= CHAT_JSON_VARIED;
     }
 
-    open->key_start = (uint32_t) (start - parser->text);
-    open->key_end = (uint32_t) (p - parser->text);
-    open->key_has = (unsigned char) has;
+    has |= (has & CHAT_JSON_ESCAPED) != 0 ? CHAT_JSON_KEYS : 0;
+    open->key_len = len;
+    node->key_start = (uint32_t) (start - parser->text);
+    node->key_end = node->key_start + len;
+    node->key_has = (unsigned char) has;
     return next(parser, &p) == ':' ? p + 1 : NULL;
 }
 
@@ -281,7 +286,13 @@ read_between(chat_json_parser_t *parser, const unsigned char *p)
         p++;
     }
 
-    return open->close == '}' ? read_key(parser, p) : p;
+    if (open->close == '}') {
+        return read_key(parser, p);
+    }
+
+    parser->nodes->key_start = parser->nodes->key_end = 0;
+    parser->nodes->key_has = 0;
+    return p;
 }
 
 
@@ -294,10 +305,7 @@ parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text,
     chat_json_parser_t   parser = { 0 };
     const unsigned char *p = text.data;
 
-    doc->text = text;
-    doc->root = NULL;
-    doc->arena = arena;
-    doc->duplicate = 0;
+    *doc = (chat_json_doc_t){ .text = text, .arena = arena };
 
     if (text.len == 0 || text.len > UINT32_MAX) {
         return text.len == 0 ? CHAT_BAD : CHAT_LIMIT;
@@ -313,6 +321,12 @@ parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text,
     parser.left_out = &left_out;
     parser.open = opened;
     parser.opened = opened;
+
+    if (allocate_nodes(&parser) != CHAT_OK) {
+        return CHAT_ERROR;
+    }
+
+    memset(parser.nodes, 0, sizeof(*parser.nodes)); /* the root has no key */
 
     do {
         p = read_value(&parser, p);
@@ -349,9 +363,7 @@ chat_json_hex4(const unsigned char *p)
     uint32_t ch = 0;
 
     for (i = 0; i < 4; i++) {
-        ch <<= 4;
-        ch |= p[i] <= '9' ? (uint32_t) (p[i] - '0')
-                          : (uint32_t) ((p[i] | 0x20) - 'a' + 10);
+        ch = ch << 4 | ((p[i] & 15u) + (p[i] > '9' ? 9 : 0));
     }
 
     return ch;
@@ -428,6 +440,25 @@ is_same_decoded(chat_str_t s, const char *text, size_t left)
 }
 
 
+/* 1 if n bytes are the same. Of few bytes memcmp() would take longer. */
+static inline int
+are_same(const unsigned char *a, const unsigned char *b, size_t n)
+{
+    if (n < 4) {
+        return n == 0
+               || (a[0] == b[0] && a[n / 2] == b[n / 2]
+                   && a[n - 1] == b[n - 1]);
+    }
+
+    for (/* void */; n > 4 && memcmp(a, b, 4) == 0; n -= 4) {
+        a += 4;
+        b += 4;
+    }
+
+    return n <= 4 && memcmp(a + n - 4, b + n - 4, 4) == 0;
+}
+
+
 /* 1 if the text is that of the string, of which the scan found has. */
 static inline int
 is_same(const chat_json_doc_t *doc, uint32_t start, uint32_t end, unsigned has,
@@ -461,14 +492,6 @@ chat_json_unescape(chat_str_t s, unsigned char *out)
 }
 
 
-/* A caller looks at the value: see stream/chat_form.h. */
-static void
-chat_json_note(const chat_json_t *node)
-{
-    ((chat_json_t *) node)->read = 1;
-}
-
-
 chat_str_t
 chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
 {
@@ -479,7 +502,7 @@ chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
         return chat_str(NULL, 0);
     }
 
-    chat_json_note(node);
+    ((chat_json_t *) node)->read = 1; /* see stream/chat_form.h */
     s = chat_str(doc->text.data + node->start + 1,
                  node->end - node->start - 2);
     if ((node->has & CHAT_JSON_ESCAPED) == 0) {
@@ -501,7 +524,7 @@ chat_json_equals(chat_json_doc_t *doc, const chat_json_t *node,
         return 0;
     }
 
-    chat_json_note(node);
+    ((chat_json_t *) node)->read = 1; /* see stream/chat_form.h */
     return is_same(doc, node->start, node->end, node->has, text, len);
 }
 
@@ -516,19 +539,42 @@ chat_json_key_is(chat_json_doc_t *doc, const chat_json_t *member,
 }
 
 
+/* The same of an object in which keys have escapes. */
+static __attribute__((noinline)) chat_json_t *
+find_decoded(chat_json_doc_t *doc, const chat_json_t *object, const char *key)
+{
+    chat_json_t *member, *found = NULL;
+
+    for (member = object->child; member != NULL; member = member->next) {
+        if (chat_json_key_is(doc, member, key)) {
+            doc->duplicate |= found != NULL;
+            found = member;
+        }
+    }
+
+    return found;
+}
+
+
 chat_json_t *
 chat_json_find(chat_json_doc_t *doc, const chat_json_t *object,
                const char *key, size_t len)
 {
-    chat_json_t *member, *found = NULL;
+    chat_json_t         *member, *found = NULL;
+    const unsigned char *text = doc->text.data + 1;
 
     if (object == NULL || object->type != CHAT_JSON_OBJECT) {
         return NULL;
     }
 
+    if ((object->has & CHAT_JSON_KEYS) != 0) {
+        return find_decoded(doc, object, key);
+    }
+
     for (member = object->child; member != NULL; member = member->next) {
-        if (is_same(doc, member->key_start, member->key_end, member->key_has,
-                    key, len))
+        if (member->key_end - member->key_start == len + 2
+            && are_same(text + member->key_start, (const unsigned char *) key,
+                        len))
         {
             doc->duplicate |= found != NULL;
             found = member;
@@ -585,15 +631,8 @@ chat_json_raw(const chat_json_doc_t *doc, const chat_json_t *node)
         return chat_str(NULL, 0);
     }
 
-    chat_json_note(node);
+    ((chat_json_t *) node)->read = 1; /* see stream/chat_form.h */
     return chat_str(doc->text.data + node->start, node->end - node->start);
-}
-
-
-int
-chat_json_true(const chat_json_t *node)
-{
-    return node != NULL && node->type == CHAT_JSON_TRUE;
 }
 
 
@@ -616,11 +655,7 @@ chat_json_count(const chat_json_t *node)
     size_t             n = 0;
     const chat_json_t *child;
 
-    if (node == NULL) {
-        return 0;
-    }
-
-    for (child = node->child; child != NULL; child = child->next) {
+    for (child = node ? node->child : NULL; child; child = child->next) {
         n++;
     }
 

@@ -170,7 +170,12 @@ chat_json_is_empty(const chat_json_t *node)
 
 
 /* 1 if node is true; 0 for everything else and for NULL. */
-int chat_json_true(const chat_json_t *node);
+static inline int
+chat_json_true(const chat_json_t *node)
+{
+    return node != NULL && node->type == CHAT_JSON_TRUE;
+}
+
 
 /* A number in 0..2^31-1 that is written in digits alone, else -1. */
 int32_t chat_json_index(const chat_json_doc_t *doc, const chat_json_t *node);

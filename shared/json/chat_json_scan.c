@@ -16,7 +16,7 @@
 
 
 /* Where ASCII text ends that is neither quote nor escape. */
-static const unsigned char *
+static __attribute__((noinline)) const unsigned char *
 plain_end(const unsigned char *p, const unsigned char *end)
 {
     uint64_t word, special = 0;
@@ -69,11 +69,11 @@ escape_end(const unsigned char *p, const unsigned char *end, unsigned *has)
 }
 
 
-/* Behind the character at p, which is not ASCII; NULL: it is not valid. */
+/* Behind the character at p, which is no escape; NULL: it is not valid. */
 static const unsigned char *
 character_end(const unsigned char *p, const unsigned char *end)
 {
-    size_t n = chat_utf8_len(chat_str(p, (size_t) (end - p)));
+    size_t n = *p < 0x20 ? 0 : chat_utf8_len(chat_str(p, (size_t) (end - p)));
 
     return n != 0 ? p + n : NULL;
 }
@@ -87,12 +87,11 @@ character_end(const unsigned char *p, const unsigned char *end)
 typedef struct {
     uint64_t backslashes;
     uint64_t escaped; /* a backslash before them */
-    uint64_t slashes; /* that are escaped */
     uint64_t stop;    /* not usual; of an escape its second byte */
 } chat_marks_t;
 
 
-/* The bits of the bytes that are not 0 in the two halves of a block. */
+/* The high bits of the bytes in the two halves of a block. */
 static inline CHAT_AVX2 uint64_t
 bits_of(__m256i low, __m256i high)
 {
@@ -109,24 +108,25 @@ equal(__m256i bytes, char byte)
 }
 
 
-/* A quote, a control character, or one that is not ASCII. */
+/* The high bits of quotes, control characters and those not of ASCII. */
 static inline CHAT_AVX2 __m256i
 special(__m256i bytes)
 {
     return _mm256_or_si256(equal(bytes, '"'),
-                           _mm256_cmpgt_epi8(_mm256_set1_epi8(0x20), bytes));
+                           _mm256_subs_epi8(bytes, _mm256_set1_epi8(0x20)));
 }
 
 
 /*
  * The usual letters behind a backslash. The four low bits of a byte select
- * that which it can be; b, which shares them with r, is left to other code.
+ * that which it can be. b, which shares them with r, and the slash are left to
+ * other code.
  */
 static inline CHAT_AVX2 __m256i
 letter(__m256i bytes)
 {
     __m256i letters = _mm256_broadcastsi128_si256(_mm_setr_epi8(
-        -1, 0, 'r', 0, 't', 0, 'f', 0, 0, 0, 0, 0, '\\', 0, 'n', '/'));
+        -1, 0, 'r', 0, 't', 0, 'f', 0, 0, 0, 0, 0, '\\', 0, 'n', 0));
 
     return _mm256_or_si256(
         equal(bytes, '"'),
@@ -163,8 +163,6 @@ marks_of(const unsigned char *p, uint64_t *odd)
 
     if ((marks.backslashes | *odd) != 0) {
         marks.escaped = escaped_bits(marks.backslashes, odd);
-        marks.slashes =
-            bits_of(equal(low, '/'), equal(high, '/')) & marks.escaped;
         marks.stop = (marks.stop & ~marks.escaped)
                      | (marks.escaped & ~bits_of(letter(low), letter(high)));
     }
@@ -175,18 +173,22 @@ marks_of(const unsigned char *p, uint64_t *odd)
 
 /* The first byte of the block at p that other code has to look at. */
 static inline unsigned
-stop_of(const unsigned char *p, const chat_marks_t *marks)
+stop_of(const unsigned char *p, const chat_marks_t *marks, unsigned *has)
 {
-    size_t   n;
+    size_t   n, escaped;
     unsigned bit;
     uint64_t stop = marks->stop;
 
     for (/* void */; stop != 0; stop &= ~((((uint64_t) 1 << n) - 1) << bit)) {
         bit = (unsigned) __builtin_ctzll(stop);
-        n = chat_utf8_len(chat_str(p + bit, CHAT_SCAN_BLOCK - bit));
-        if (n < 2 || (marks->escaped >> bit & 1) != 0) {
+        escaped = marks->escaped >> bit & 1;
+        n = escaped ? p[bit] == '/'
+                    : chat_utf8_len(chat_str(p + bit, CHAT_SCAN_BLOCK - bit));
+        if (n + escaped < 2) {
             return bit;
         }
+
+        *has |= escaped ? CHAT_JSON_VARIED : 0u;
     }
 
     return CHAT_SCAN_BLOCK;
@@ -203,26 +205,24 @@ static CHAT_AVX2 const unsigned char *
 blocks_end(const unsigned char *p, const unsigned char *end, unsigned *has)
 {
     unsigned     bit;
-    uint64_t     odd = 0, before, escapes = 0, varied = 0;
+    uint64_t     odd = 0, escapes = 0;
     chat_marks_t marks;
 
     for (/* void */; end - p >= CHAT_SCAN_BLOCK; p += CHAT_SCAN_BLOCK) {
         marks = marks_of(p, &odd);
-        bit = stop_of(p, &marks);
-        before =
-            bit < CHAT_SCAN_BLOCK ? ((uint64_t) 1 << bit) - 1 : UINT64_MAX;
-        escapes |= marks.backslashes & before;
-        varied |= marks.slashes & before;
+        bit = stop_of(p, &marks, has);
 
         if (bit < CHAT_SCAN_BLOCK) {
+            escapes |= marks.backslashes & (((uint64_t) 1 << bit) - 1);
             odd = marks.escaped >> bit & 1;
             p += bit;
             break;
         }
+
+        escapes |= marks.backslashes;
     }
 
     *has |= escapes ? CHAT_JSON_ESCAPED : 0u;
-    *has |= varied ? CHAT_JSON_VARIED : 0u;
     return p - odd;
 }
 
@@ -233,15 +233,12 @@ const unsigned char *
 chat_json_any_string_end(const unsigned char *p, const unsigned char *end,
                          unsigned *has)
 {
-#ifdef CHAT_SCAN_BLOCK
-    int blocks =
-        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi");
-#endif
-
     while (p != NULL) {
 #ifdef CHAT_SCAN_BLOCK
-        p = blocks && end - p >= CHAT_SCAN_BLOCK ? blocks_end(p, end, has)
-                                                 : plain_end(p, end);
+        p = end - p >= CHAT_SCAN_BLOCK && __builtin_cpu_supports("avx2")
+                    && __builtin_cpu_supports("bmi")
+                ? blocks_end(p, end, has)
+                : plain_end(p, end);
 #else
         p = plain_end(p, end);
 #endif
@@ -250,10 +247,7 @@ chat_json_any_string_end(const unsigned char *p, const unsigned char *end,
             break;
         }
 
-        p = *p == '\\'   ? escape_end(p, end, has)
-            : *p >= 0x80 ? character_end(p, end)
-            : *p >= 0x20 ? p
-                         : NULL;
+        p = *p == '\\' ? escape_end(p, end, has) : character_end(p, end);
     }
 
     return p;

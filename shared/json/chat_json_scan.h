@@ -16,6 +16,7 @@
 /* What a string has, by bits; in a tree what any value has. */
 #define CHAT_JSON_ESCAPED 1 /* an escape */
 #define CHAT_JSON_VARIED 2  /* its canonical form may be another text */
+#define CHAT_JSON_KEYS 4    /* a key with an escape */
 
 /*
  * Returns the closing quote of a string; its text begins at p. Returns end if
@@ -27,12 +28,12 @@ const unsigned char *chat_json_any_string_end(const unsigned char *p,
                                               unsigned            *has);
 
 /*
- * The same. Most strings are short, and end in the first blocks of SSE2: so
- * many are looked at inline.
+ * Moves over usual characters, up to so many blocks of SSE2. Most strings are
+ * short, and end in the first: so many are looked at inline.
  */
 static inline const unsigned char *
-chat_json_string_end(const unsigned char *p, const unsigned char *end,
-                     unsigned *has, int blocks)
+chat_json_usual_end(const unsigned char *p, const unsigned char *end,
+                    int blocks)
 {
 #ifdef CHAT_SCAN_SHORT
     __m128i  block, usual;
@@ -47,13 +48,20 @@ chat_json_string_end(const unsigned char *p, const unsigned char *end,
         stops = (unsigned) _mm_movemask_epi8(usual) ^ 0xffff;
         p += stops != 0 ? (unsigned) __builtin_ctz(stops) : CHAT_SCAN_SHORT;
     }
-
-    if (stops != 0 && *p == '"') {
-        return p;
-    }
 #endif
 
-    return chat_json_any_string_end(p, end, has);
+    return p;
+}
+
+
+/* The same as chat_json_any_string_end(). */
+static inline const unsigned char *
+chat_json_string_end(const unsigned char *p, const unsigned char *end,
+                     unsigned *has, int blocks)
+{
+    p = chat_json_usual_end(p, end, blocks);
+
+    return p != end && *p == '"' ? p : chat_json_any_string_end(p, end, has);
 }
 
 
