@@ -9,13 +9,6 @@
 #include <stdlib.h>
 
 
-void
-chat_edits_init(chat_edits_t *edits, chat_arena_t *arena)
-{
-    *edits = (chat_edits_t){ .arena = arena };
-}
-
-
 chat_rc_e
 chat_edits_add(chat_edits_t *edits, size_t pos, size_t len, chat_str_t text)
 {

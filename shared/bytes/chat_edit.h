@@ -21,6 +21,7 @@ typedef struct {
     size_t     number; /* in the order of adding */
 } chat_edit_t;
 
+/* All zero but arena is an empty list. */
 typedef struct {
     chat_arena_t *arena; /* of the caller; holds the edits and their texts */
     chat_edit_t  *items;
@@ -28,8 +29,6 @@ typedef struct {
     size_t        size;   /* items that there is room for */
     int           failed; /* no memory: further changes are not added */
 } chat_edits_t;
-
-void chat_edits_init(chat_edits_t *edits, chat_arena_t *arena);
 
 /*
  * Adds a change; text is copied. Failure is sticky: a caller may add without

@@ -273,27 +273,15 @@ chat_dialect_read(const chat_dialect_t *dialect, chat_json_doc_t *doc,
 }
 
 
-/*
- * The keys that the body has, as bits; notes duplicates. Most keys are absent,
- * which their lengths mostly tell; that of a key with escapes tells nothing.
- */
+/* The keys that the body has, as bits; notes duplicates. */
 static uint32_t
 find_members(const char *const *keys, chat_json_doc_t *doc)
 {
-    size_t             i;
-    uint32_t           found = 0, lengths = 0;
-    const chat_json_t *node;
-
-    for (node = doc->root->child; node != NULL; node = node->next) {
-        lengths |= node->key_has != 0
-                       ? UINT32_MAX
-                       : 1u << ((node->key_end - node->key_start - 2) & 31);
-    }
+    size_t   i;
+    uint32_t found = 0;
 
     for (i = 0; keys[i] != NULL && i < CHAT_SIGNATURE; i++) {
-        if ((lengths >> (strlen(keys[i]) & 31) & 1) != 0
-            && chat_json_get(doc, doc->root, keys[i]) != NULL)
-        {
+        if (chat_json_get(doc, doc->root, keys[i]) != NULL) {
             found |= 1u << i;
         }
     }

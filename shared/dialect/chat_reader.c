@@ -97,12 +97,3 @@ chat_mark_index(chat_mark_t *mark, const chat_json_t *node, int32_t index,
         mark->place = place;
     }
 }
-
-
-chat_span_t
-chat_span(const chat_json_t *node)
-{
-    chat_span_t span = { node->start, node->end };
-
-    return span;
-}

@@ -86,6 +86,11 @@ void chat_mark_index(chat_mark_t *mark, const chat_json_t *node, int32_t index,
                      uint32_t place);
 
 /* The bytes of a value. */
-chat_span_t chat_span(const chat_json_t *node);
+static inline chat_span_t
+chat_span(const chat_json_t *node)
+{
+    return (chat_span_t){ node->start, node->end };
+}
+
 
 #endif /* CHAT_READER_H */

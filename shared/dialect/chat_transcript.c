@@ -30,10 +30,6 @@ has_words(chat_transcript_t *t, const chat_json_t *message)
 
     parts = chat_json_get(t->doc, message, t->form->content);
 
-    if (parts != NULL && parts->type == CHAT_JSON_STRING) {
-        return 1;
-    }
-
     for (node = chat_list_first(parts); node != NULL;
          node = chat_list_next(parts, node))
     {
@@ -42,7 +38,7 @@ has_words(chat_transcript_t *t, const chat_json_t *message)
         }
     }
 
-    return 0;
+    return parts != NULL && parts->type == CHAT_JSON_STRING;
 }
 
 

@@ -219,10 +219,8 @@ chat_merge(const chat_dialect_t *dialect, chat_json_doc_t *doc,
 {
     size_t               i;
     chat_rc_e            rc;
-    chat_edits_t         edits;
+    chat_edits_t         edits = { .arena = doc->arena };
     const chat_result_t *decided = results->decided;
-
-    chat_edits_init(&edits, doc->arena);
 
     rc = chat_transcript_splice(dialect->form, doc, rq, results->items,
                                 results->count, &edits);

@@ -186,10 +186,8 @@ cut(chat_stream_t *stream, const chat_parsed_t *parsed)
     chat_rc_e           rc = CHAT_OK;
     chat_buf_t          data = { 0 }, out = { 0 };
     chat_cut_e          what;
-    chat_edits_t        edits;
+    chat_edits_t        edits = { .arena = stream->frame };
     const chat_frame_t *frame = &parsed->frame;
-
-    chat_edits_init(&edits, stream->frame);
 
     what =
         chat_cut(&parsed->events, &stream->reader->calls, frame->data, &edits);

@@ -63,7 +63,7 @@ splice(const chat_result_t *results, size_t n)
     chat_rc_e rc;
 
     merged.len = 0;
-    chat_edits_init(&edits, arena);
+    edits = (chat_edits_t){ .arena = arena };
     rc = chat_transcript_splice(chat_dialect_ai_sdk.form, &doc, &rq, results,
                                 n, &edits);
 

@@ -92,7 +92,7 @@ body_splice(body_t *body, const chat_dialect_t *dialect,
 {
     chat_edits_t edits;
 
-    chat_edits_init(&edits, body->arena);
+    edits = (chat_edits_t){ .arena = body->arena };
     assert_int_equal(chat_transcript_splice(dialect->form, &body->doc,
                                             &body->rq, results, n, &edits),
                      CHAT_OK);
@@ -316,7 +316,7 @@ cut_frame(const chat_calls_t *calls, const chat_events_t *events,
     chat_buf_t   data = { 0 };
     chat_edits_t edits;
 
-    chat_edits_init(&edits, events->arena);
+    edits = (chat_edits_t){ .arena = events->arena };
 
     switch (chat_cut(events, calls, frame->data, &edits)) {
     case CHAT_CUT_KEEP:

@@ -65,7 +65,7 @@ splice(body_t *body, const chat_result_t *results, size_t n, chat_buf_t *out)
     chat_rc_e    rc;
     chat_edits_t edits;
 
-    chat_edits_init(&edits, body->arena);
+    edits = (chat_edits_t){ .arena = body->arena };
     rc = chat_transcript_splice(dialect->form, &body->doc, &body->rq, results,
                                 n, &edits);
 

@@ -223,7 +223,7 @@ expect(const char *input, const char *merged, chat_outcome_e outcome,
     result.approval = approval;
     result.payload = chat_cstr(payload);
 
-    chat_edits_init(&edits, body.arena);
+    edits = (chat_edits_t){ .arena = body.arena };
     rc = chat_transcript_splice(dialect->form, &body.doc, &body.rq, &result, 1,
                                 &edits);
     assert_int_equal(rc, merged ? CHAT_OK : CHAT_BAD);

@@ -66,7 +66,7 @@ every_case_gives_what_is_wanted(void **state)
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         memset(&out, 0, sizeof(out));
         chat_buf_puts(&out, "<");
-        chat_edits_init(&edits, arena);
+        edits = (chat_edits_t){ .arena = arena };
 
         for (k = 0; k < cases[i].n; k++) {
             assert_int_equal(
@@ -108,13 +108,13 @@ the_order_of_adding_does_not_matter(void **state)
     memset(bytes, '.', sizeof(bytes));
     text = chat_str(bytes, sizeof(bytes));
 
-    chat_edits_init(&edits, arena);
+    edits = (chat_edits_t){ .arena = arena };
     for (i = 0; i < 10000; i++) {
         (void) chat_edits_add(&edits, 2 * i, i % 2, chat_cstr("x"));
     }
     assert_int_equal(chat_edits_apply(&edits, text, &one), CHAT_OK);
 
-    chat_edits_init(&edits, arena);
+    edits = (chat_edits_t){ .arena = arena };
     for (i = 0; i < 10000; i++) {
         k = i * 7919 % 10000;
         (void) chat_edits_add(&edits, 2 * k, k % 2, chat_cstr("x"));
@@ -138,7 +138,7 @@ texts_are_copied_and_memory_is_the_arenas(void **state)
     chat_edits_t  edits;
     chat_arena_t *arena = chat_arena_create(512);
 
-    chat_edits_init(&edits, arena);
+    edits = (chat_edits_t){ .arena = arena };
     assert_int_equal(chat_edits_add(&edits, 0, 0, chat_cstr(text)), CHAT_OK);
     text[0] = 'y';
     assert_int_equal(chat_edits_apply(&edits, chat_cstr("a"), &out), CHAT_OK);
@@ -168,7 +168,7 @@ no_text_becomes_what_is_inserted(void **state)
     chat_edits_t  edits;
     chat_arena_t *arena = chat_arena_create(0);
 
-    chat_edits_init(&edits, arena);
+    edits = (chat_edits_t){ .arena = arena };
     assert_int_equal(chat_edits_add(&edits, 0, 0, chat_cstr("x")), CHAT_OK);
     assert_int_equal(chat_edits_apply(&edits, chat_str(NULL, 0), &out),
                      CHAT_OK);
