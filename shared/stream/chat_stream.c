@@ -585,7 +585,9 @@ give_up(chat_stream_t *stream, const chat_frame_t *frame)
 static chat_rc_e
 take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
 {
-    size_t        frames = CHAT_FORM_RUN;
+    /* in the quarantine each counts, however the bytes came */
+    int           alone = !frame->in_input || stream->quarantine.first != NULL;
+    size_t        frames = alone ? 1 : CHAT_FORM_RUN;
     chat_event_t  event;
     chat_parsed_t parsed;
 
@@ -597,11 +599,6 @@ take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
                 || stream->reader->calls.ndropped != 0)))
     {
         return CHAT_DECLINED;
-    }
-
-    /* in the quarantine each counts, however the bytes came */
-    if (!frame->in_input || stream->quarantine.first != NULL) {
-        frames = 1;
     }
 
     chat_arena_reset(stream->frame);
