@@ -124,11 +124,13 @@ chat_gate_overrules(chat_outcome_e outcome, chat_approval_e approval,
 }
 
 
-/* How many members the batch has for this request; of a chain the store's. */
+/* How many members the store may complete; of a chain all that it has. */
 static size_t
 chat_gate_nmembers(const chat_question_t *q, const chat_batch_t *batch)
 {
-    return q->chained ? batch->nmembers : q->nmembers;
+    return q->chained ? batch->nmembers
+           : q->complete && !q->needs_result && !q->has_decision ? 0
+                                                                 : q->nmembers;
 }
 
 
@@ -708,18 +710,6 @@ chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
 }
 
 
-/* Adds a field; 0 without memory. */
-static int
-chat_gate_need(chat_needs_t *needs, const char *prefix, chat_str_t id,
-               chat_arena_t *arena)
-{
-    chat_str_t *field = &needs->fields[needs->nfields++];
-
-    *field = chat_facts_field(arena, prefix, id);
-    return field->len != 0;
-}
-
-
 chat_rc_e
 chat_gate_needs(const chat_question_t *q, const chat_batch_t *batch,
                 chat_arena_t *arena, chat_needs_t *needs)
@@ -746,15 +736,21 @@ chat_gate_needs(const chat_question_t *q, const chat_batch_t *batch,
         }
 
         if (source == SOURCE_RESULT) {
-            ok &= chat_gate_need(needs, "result/", id, arena);
+            needs->fields[needs->nfields++] =
+                chat_facts_field(arena, "result/", id);
         }
 
         if (source == SOURCE_APPROVAL || source == SOURCE_OVERRULE
             || (source == SOURCE_RESULT
                 && chat_batch_find(batch, id)->approval != CHAT_APPROVAL_NONE))
         {
-            ok &= chat_gate_need(needs, "approval/", id, arena);
+            needs->fields[needs->nfields++] =
+                chat_facts_field(arena, "approval/", id);
         }
+    }
+
+    for (i = 0; i < needs->nfields; i++) {
+        ok &= needs->fields[i].len != 0;
     }
 
     return ok ? CHAT_OK : CHAT_ERROR;
