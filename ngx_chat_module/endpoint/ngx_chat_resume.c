@@ -352,7 +352,6 @@ follow_stream(ngx_chat_ctx_t *ctx, const chat_listed_t *stream)
     source.key = resume->recording;
     source.worker = stream->worker;
     source.ended = stream->end != CHAT_END_NONE;
-    source.wanted = 0;
 
     if (ngx_chat_follow_stream(ctx, &source, resume->place.after) != NGX_OK) {
         ngx_chat_follow_end(ctx, NGX_HTTP_INTERNAL_SERVER_ERROR);

@@ -16,6 +16,7 @@
 
 #include "record/ngx_chat_follow.h"
 #include "metrics/ngx_chat_metrics.h"
+#include "store/ngx_chat_ask.h"
 
 
 /* 1 if the client has not taken what it was sent. */
@@ -357,8 +358,10 @@ ngx_chat_follow_stream(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
 ngx_int_t
 ngx_chat_follow(ngx_chat_ctx_t *ctx)
 {
+    chat_facts_t          facts;
     ngx_chat_source_t     source;
     const chat_attempt_t *attempt = &ctx->barrier.q.seen.last;
+    chat_attempt_t        wanted = *attempt;
 
     if (ctx->conf->record == NGX_CHAT_RECORD_OFF
         || attempt->k != ctx->barrier.decision.k)
@@ -369,9 +372,15 @@ ngx_chat_follow(ngx_chat_ctx_t *ctx)
     source.worker = attempt->worker;
     source.ended =
         ctx->barrier.decision.may_follow && attempt->end != CHAT_END_NONE;
-    source.wanted = !source.ended;
     chat_recording_key(&ctx->barrier.q.key, attempt->worker, attempt->request,
                        &source.key);
+
+    if (attempt->recording == CHAT_RECORDING_UNKNOWN) {
+        wanted.recording = CHAT_RECORDING_WANTED;
+        chat_facts_init(&facts, ctx->barrier.look);
+        chat_facts_attempt(&facts, &wanted);
+        ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
+    }
 
     return ngx_chat_follow_stream(ctx, &source, 0) == NGX_OK
                    && ngx_chat_chunks_is_from_start(

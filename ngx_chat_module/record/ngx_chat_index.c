@@ -282,7 +282,6 @@ ngx_chat_index_end(ngx_chat_ctx_t *ctx)
 
     if (indexed != NULL && !ctx->response.recorded) {
         ctx->response.recorded = 1;
-        ngx_chat_recording_put(ctx->worker, ctx->conf, &indexed->key,
-                               CHAT_RECORDING_OVER, chat_str(NULL, 0));
+        ngx_chat_recording_over(ctx->worker, ctx->conf, &indexed->key);
     }
 }

@@ -181,14 +181,9 @@ on_no_head(ngx_chat_reader_t *reader, const chat_recording_t *recording)
     if (reader->state != NGX_CHAT_READER_ASKING) {
         break_off(reader, "incomplete_record");
 
-    } else if (recording->mode == CHAT_RECORDING_NONE) {
-        reader->over = NULL; /* the answer is whole, though not recorded */
-        finish(reader, NGX_CHAT_READER_NONE);
-
     } else if (recording->cleared || recording->over || reader->over != NULL
                || (reader->source.ended
-                   && (recording->mode == CHAT_RECORDING_UNKNOWN
-                       || reader->silent != 0)))
+                   && (!recording->followed || reader->silent != 0)))
     {
         finish(reader, NGX_CHAT_READER_NONE);
 
@@ -240,7 +235,7 @@ on_facts(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 }
 
 
-/* Asks for the facts, and says in them that this worker follows. */
+/* Asks for the facts, and says that this worker follows, if that matters. */
 static void
 ask(ngx_chat_reader_t *reader)
 {
@@ -250,10 +245,9 @@ ask(ngx_chat_reader_t *reader)
 
     arena = chat_arena_create(0);
     chat_facts_init(&facts, arena);
-    if (reader->source.wanted) {
-        chat_facts_record(&facts, CHAT_RECORDING_WANTED);
+    if (!reader->source.ended) {
+        chat_facts_feed(&facts, store->worker, reader->serial);
     }
-    chat_facts_feed(&facts, store->worker, reader->serial);
 
     /* without memory it asks again later */
     if (!facts.failed) {

@@ -30,7 +30,6 @@ typedef enum {
 typedef struct {
     chat_key_t key;
     chat_str_t worker; /* that writes it */
-    ngx_uint_t wanted; /* its producer may not have decided to record */
     ngx_uint_t ended;  /* the answer had ended when the request came */
 } ngx_chat_source_t;
 

@@ -144,14 +144,19 @@ put_outcome(ngx_chat_ctx_t *ctx, uint32_t status, chat_end_e end)
     attempt.answer = status;
     attempt.after = status >= 300 ? ngx_chat_headers_after(ctx->request) : 0;
     attempt.end = end;
-    put_attempt(ctx, &attempt);
+
+    if (status < 200 || status >= 300 || !ngx_chat_writer_begin(ctx, &attempt))
+    {
+        put_attempt(ctx, &attempt);
+    }
 }
 
 
 void
 ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx)
 {
-    uint32_t status = ctx->response.status;
+    uint32_t       status = ctx->response.status;
+    chat_attempt_t none;
 
     if (ctx->response.answered) {
         return;
@@ -164,6 +169,7 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx)
                     status >= 300 ? CHAT_END_FAILED : CHAT_END_NONE);
 
     } else if (status >= 200 && status < 300) {
+        (void) ngx_chat_writer_begin(ctx, &none);
         ngx_chat_put(ctx, &ctx->barrier.q.key, &ctx->attempt.delivered);
     }
 
@@ -383,6 +389,9 @@ rejoin(ngx_chat_ctx_t *ctx, int all)
 
     attempt = chat_gate_attempt(q, ctx->attempt.k);
     attempt.answer = ctx->response.answered ? ctx->response.status : 0;
+    attempt.recording = attempt.answer == 0   ? CHAT_RECORDING_UNKNOWN
+                        : ctx->writer != NULL ? CHAT_RECORDING_KEPT
+                                              : CHAT_RECORDING_IMPOSSIBLE;
 
     chat_facts_init(&facts, ctx->kept);
     chat_facts_claim(&facts, &attempt);

@@ -181,7 +181,6 @@ begin_filter(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
     }
 
     ctx->cleanups[NGX_CHAT_CLEANUP_FILTER] = close_filter;
-    report_status(r, ctx);
 
     if (ctx->stream_id != NULL
         && ngx_chat_answer_add_header(r, chat_cstr("X-Chat-Stream"),
@@ -208,7 +207,7 @@ begin_filter(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
     }
 
     ngx_chat_upstream_hook(ctx);
-    ngx_chat_writer_begin(ctx);
+    report_status(r, ctx);
 
     if (ctx->writer == NULL) {
         ngx_chat_orphan_cancel(ctx);

@@ -70,9 +70,6 @@ void ngx_chat_stall_restart(ngx_chat_ctx_t *ctx);
 /* 1 if the answer may be recorded; it is while ctx->writer is set. */
 ngx_uint_t ngx_chat_writer_is_possible(ngx_chat_ctx_t *ctx);
 
-/* The answer's header is known: decides whether it is recorded. */
-void ngx_chat_writer_begin(ngx_chat_ctx_t *ctx);
-
 /* What the client is sent: all that the stream has made of an input. */
 void ngx_chat_writer_add(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces,
                          size_t n);

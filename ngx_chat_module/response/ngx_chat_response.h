@@ -110,11 +110,17 @@ void ngx_chat_answer_lines(ngx_http_request_t *r, ngx_uint_t cors,
 /* The key of the recording of the request's answer, if there is one. */
 void ngx_chat_recording_key(ngx_chat_ctx_t *ctx, chat_key_t *key);
 
-/* Puts a fact of a recording; the value is "1" if it is empty. */
-void ngx_chat_recording_put(ngx_chat_worker_t         *worker,
-                            const ngx_chat_loc_conf_t *conf,
-                            const chat_key_t *key, const char *field,
-                            chat_str_t value);
+/* Puts the fact that nothing more is written. */
+void ngx_chat_recording_over(ngx_chat_worker_t         *worker,
+                             const ngx_chat_loc_conf_t *conf,
+                             const chat_key_t          *key);
+
+/*
+ * The header of an answer, which is 2xx, is known: begins to record it. Sets
+ * attempt->recording; 1: the attempt's facts are put, because a follower may
+ * have asked for the recording.
+ */
+ngx_uint_t ngx_chat_writer_begin(ngx_chat_ctx_t *ctx, chat_attempt_t *attempt);
 
 /*
  * No more bytes come. is_complete: those that came say how the answer ended;

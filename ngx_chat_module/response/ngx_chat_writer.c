@@ -2,11 +2,11 @@
  * ngx_chat_writer.c: writes what a client is sent into the store, so that
  * other clients can follow.
  *
- * The header filter decides whether an answer is recorded: if it is in the
- * stream index, if its batch is answered in parts, or if a follower has asked
- * for it by then. One fact decides, which the writer or the follower puts
- * first; until the store has replied, the bytes wait here. What comes in one
- * turn of the event loop is appended at its end, in entries that end where
+ * An answer is recorded if it is in the stream index, if its batch is answered
+ * in parts, or if a follower has asked for it before its header came. One fact
+ * decides, which the writer puts with those of the answer, or the follower
+ * before that; until the store has replied, the bytes wait here. What comes in
+ * one turn of the event loop is appended at its end, in entries that end where
  * events end. In a Redis Cluster one append is under way at a time, because
  * the server may reorder those of a slot that moves. A recording that lacks
  * something is cleared, so that no follower takes a part for the whole.
@@ -23,6 +23,7 @@
 #include "facts/chat_conversation.h"
 #include "facts/chat_recording.h"
 #include "sse/chat_position.h"
+#include "store/ngx_chat_store.h"
 
 #define NGX_CHAT_WRITER_BULK (256 * 1024)   /* of one, where many wait */
 #define NGX_CHAT_WRITER_ENTRY (16 * 1024)   /* bytes of an entry at most */
@@ -34,8 +35,10 @@ struct ngx_chat_writer_s {
     ngx_chat_worker_t         *worker;
     chat_store_t              *store;
     const ngx_chat_loc_conf_t *conf;
-    chat_store_op_t            op; /* the decision, then each append */
-    chat_key_t                 key;
+    chat_store_op_t            op;    /* the decision, then each append */
+    chat_key_t                 batch; /* with the decision, and these facts: */
+    chat_facts_t               facts;
+    chat_key_t                 key;     /* once head is made */
     ngx_event_t                turn;    /* the end of this turn of the loop */
     ngx_event_t                silence; /* half of ttl without bytes */
     chat_buf_t                 head;    /* status and headers, for the facts */
@@ -50,11 +53,11 @@ struct ngx_chat_writer_s {
     size_t                     written;    /* bytes */
     size_t                     most;       /* bytes of an entry */
     uint32_t                   ttl;
+    unsigned                   kept : 1;    /* whatever followers want */
     unsigned                   decided : 1; /* it is recorded */
     unsigned                   over : 1;    /* no more bytes come */
     unsigned                   ended : 1;   /* the last entry is appended */
-    unsigned indexed : 1; /* a client may resume at any time */
-    unsigned counted : 1; /* after is known */
+    unsigned                   counted : 1; /* after is known */
 };
 
 
@@ -94,12 +97,11 @@ ngx_chat_recording_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
 
 
 void
-ngx_chat_recording_put(ngx_chat_worker_t         *worker,
-                       const ngx_chat_loc_conf_t *conf, const chat_key_t *key,
-                       const char *field, chat_str_t value)
+ngx_chat_recording_over(ngx_chat_worker_t         *worker,
+                        const ngx_chat_loc_conf_t *conf, const chat_key_t *key)
 {
-    chat_fact_t fact = { .field = chat_cstr(field),
-                         .value = value.len != 0 ? value : chat_cstr("1") };
+    chat_fact_t fact = { .field = chat_cstr(CHAT_RECORDING_OVER),
+                         .value = chat_cstr("1") };
 
     worker->store->join(worker->store, NULL, key, &fact, 1,
                         (uint32_t) conf->record_ttl, NULL);
@@ -117,9 +119,8 @@ end_writer(ngx_chat_writer_t *writer)
 
     writer->store->cancel(&writer->op);
 
-    if (writer->indexed || writer->position != 0) {
-        ngx_chat_recording_put(writer->worker, writer->conf, &writer->key,
-                               CHAT_RECORDING_OVER, chat_str(NULL, 0));
+    if (writer->decided) {
+        ngx_chat_recording_over(writer->worker, writer->conf, &writer->key);
     }
 
     ngx_chat_event_cancel(&writer->turn);
@@ -130,6 +131,7 @@ end_writer(ngx_chat_writer_t *writer)
         now->bytes -= writer->written;
     }
 
+    chat_arena_destroy(writer->facts.arena);
     chat_buf_free(&writer->head);
     chat_buf_free(&writer->bytes);
     ngx_free(writer);
@@ -272,7 +274,8 @@ write_entries(ngx_chat_writer_t *writer, ngx_uint_t silent)
 static ngx_int_t
 flush(ngx_chat_writer_t *writer)
 {
-    ngx_uint_t failed = writer->store->state == CHAT_STORE_UNAVAILABLE;
+    ngx_uint_t failed =
+        writer->head.failed || writer->store->state == CHAT_STORE_UNAVAILABLE;
 
     if (writer->decided && !failed) {
         write_entries(writer, 0);
@@ -342,15 +345,19 @@ on_silence(ngx_event_t *ev)
 }
 
 
-/* The head: status and header lines, as the client gets them. */
-static ngx_int_t
-make_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
+/*
+ * Sets the key of the recording, and the head: status and header lines, as the
+ * client gets them.
+ */
+static void
+make_head(ngx_chat_writer_t *writer)
 {
-    chat_rc_e             rc;
     chat_buf_t            type = { 0 }, lines = { 0 };
+    ngx_chat_ctx_t       *ctx = writer->ctx;
     ngx_http_request_t   *r = ctx->request;
     chat_recording_head_t head;
 
+    ngx_chat_recording_key(ctx, &writer->key);
     chat_buf_add(&type, ngx_chat_str(&r->headers_out.content_type));
 
     if (r->headers_out.charset.len != 0
@@ -373,11 +380,11 @@ make_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
                        ? ctx->body.rq.last_message
                        : chat_str(NULL, 0);
     head.headers = chat_buf_str(&lines);
-    rc = lines.failed ? CHAT_ERROR : chat_recording_head_write(&head, out);
+    writer->head.failed |=
+        lines.failed
+        || chat_recording_head_write(&head, &writer->head) != CHAT_OK
+        || writer->head.len > NGX_CHAT_WRITER_ENTRY;
     chat_buf_free(&lines);
-
-    return rc == CHAT_OK && out->len <= NGX_CHAT_WRITER_ENTRY ? NGX_OK
-                                                              : NGX_DECLINED;
 }
 
 
@@ -421,38 +428,41 @@ add_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
 
     facts->failed |=
         chat_buf_move(&events, facts->arena, &preamble) != CHAT_OK;
-    chat_facts_before(facts, preamble);
+    chat_facts_put(facts, CHAT_RECORDING_BEFORE, "1");
+    chat_facts_payload(facts, preamble);
 }
 
 
+/* Begins the recording with its head. The writer may be freed. */
 static void
-on_decided(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
-           size_t n)
+begin(ngx_chat_writer_t *writer)
 {
-    chat_recording_t   recording;
-    ngx_chat_writer_t *writer = op->data;
+    chat_facts_t  facts;
+    chat_arena_t *arena = chat_arena_create(0);
+    chat_store_t *store = writer->store;
 
-    if (rc != CHAT_OK) {
-        clear(writer);
-        return;
+    if (writer->ctx != NULL && writer->head.len == 0) {
+        make_head(writer);
     }
 
-    chat_recording_read(facts, n, &recording);
+    chat_facts_init(&facts, arena);
+    chat_facts_add(&facts, CHAT_RECORDING_HEAD, chat_buf_str(&writer->head));
 
-    if (recording.cleared || recording.mode == CHAT_RECORDING_NONE) {
-        end_writer(writer);
-        return;
-    }
-
-    if (recording.head.len == 0) {
-        /* a follower has decided */
-        ngx_chat_recording_put(writer->worker, writer->conf, &writer->key,
-                               CHAT_RECORDING_HEAD,
-                               chat_buf_str(&writer->head));
+    if (writer->kept && writer->ctx->indexed != NULL && !facts.failed) {
+        add_preamble(writer->ctx, &facts);
     }
 
     writer->decided = 1;
     writer->op.done = on_appended;
+    writer->head.failed |= facts.failed;
+
+    if (!writer->head.failed) {
+        /* where a follower waits, the first entry does not */
+        store->join(store, writer->kept ? &writer->op : NULL, &writer->key,
+                    facts.items, facts.count, writer->ttl, NULL);
+    }
+
+    chat_arena_destroy(arena);
 
     if (flush(writer) == NGX_OK) {
         end_if_written(writer);
@@ -460,42 +470,35 @@ on_decided(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
 }
 
 
-/* Puts the fact that decides, unless another one stands, and asks for it. */
+/* Unless the fact that was put stands, a follower has put another first. */
 static void
-decide(ngx_chat_writer_t *writer)
+on_decided(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
+           size_t n)
 {
-    chat_arena_t   *arena;
-    chat_facts_t    facts;
-    ngx_uint_t      kept;
-    chat_store_t   *store = writer->store;
-    ngx_chat_ctx_t *ctx = writer->ctx;
+    ngx_chat_writer_t  *writer = op->data;
+    const chat_facts_t *put = &writer->facts;
+    const chat_fact_t  *own = &put->items[0];
 
-    /* its client may resume it, or other requests have carried results of its
-       batch and may be about to learn of the claim */
-    kept = writer->indexed || ctx->barrier.partial;
-
-    arena = chat_arena_create(0);
-    chat_facts_init(&facts, arena);
-    chat_facts_record(&facts,
-                      kept ? CHAT_RECORDING_KEPT : CHAT_RECORDING_NONE);
-
-    if (kept) {
-        chat_facts_add(&facts, CHAT_RECORDING_HEAD,
-                       chat_buf_str(&writer->head));
+    while (n > 0
+           && !(chat_str_eq(facts[n - 1].field, own->field)
+                && chat_str_eq(facts[n - 1].value, own->value)))
+    {
+        n--;
     }
 
-    if (writer->indexed && !facts.failed) {
-        add_preamble(ctx, &facts);
+    if (n > 0) {
+        end_writer(writer);
+        return;
     }
 
-    if (facts.failed) {
-        clear(writer);
-    } else {
-        store->join(store, &writer->op, &writer->key, facts.items, facts.count,
-                    writer->ttl, NULL);
+    if (rc != CHAT_OK) {
+        /* the answer must stand: a join that nothing awaits is kept */
+        writer->store->join(writer->store, NULL, &writer->batch, put->items,
+                            put->count, writer->worker->ttl, NULL);
+        writer->head.failed = 1;
     }
 
-    chat_arena_destroy(arena);
+    begin(writer);
 }
 
 
@@ -509,7 +512,7 @@ close_writer(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (!writer->over && !(writer->indexed && writer->decided)) {
+    if (!writer->over && ctx->indexed == NULL) {
         clear(writer);
         return;
     }
@@ -531,77 +534,77 @@ close_writer(ngx_chat_ctx_t *ctx)
 }
 
 
-/* NULL: others cannot be given this answer as it is, or no memory. */
-static ngx_chat_writer_t *
-create(ngx_chat_ctx_t *ctx, const chat_key_t *key)
+/* Puts the facts of the attempt, and asks whether NONE stands. */
+static void
+ask(ngx_chat_writer_t *writer, const chat_attempt_t *attempt)
 {
-    ngx_chat_writer_t  *writer;
-    ngx_http_request_t *r = ctx->request;
+    chat_facts_t *facts = &writer->facts;
 
-    if (r->header_only || ctx->response.mode == NGX_CHAT_ANSWER_SUPPRESSED
-        || r->headers_out.content_encoding != NULL
-        || ctx->worker->store->state == CHAT_STORE_UNAVAILABLE)
-    {
-        return NULL;
+    writer->batch = writer->ctx->barrier.q.key;
+    chat_facts_init(facts, chat_arena_create(0));
+    chat_facts_attempt(facts, attempt);
+
+    if (facts->failed) {
+        end_writer(writer);
+        return;
     }
 
-    writer = ngx_calloc(sizeof(*writer), r->connection->log);
+    writer->store->join(writer->store, &writer->op, &writer->batch,
+                        facts->items, facts->count, writer->worker->ttl, NULL);
+
+    if (!ngx_chat_store_deliver(&writer->op)) {
+        make_head(writer); /* the request may end before the reply */
+    }
+}
+
+
+ngx_uint_t
+ngx_chat_writer_begin(ngx_chat_ctx_t *ctx, chat_attempt_t *attempt)
+{
+    ngx_log_t *log = ctx->request->connection->log;
+    ngx_uint_t indexed = ctx->indexed != NULL;
+    ngx_uint_t encoded = ctx->request->headers_out.content_encoding != NULL;
+    ngx_chat_writer_t *writer = NULL;
+
+    /* it is cleared, so that clients that resume learn at once of that */
+    if (ngx_chat_writer_is_possible(ctx) && (indexed || !encoded)) {
+        writer = ngx_calloc(sizeof(*writer), log);
+    }
+
     if (writer == NULL) {
-        return NULL;
-    }
-
-    if (make_head(ctx, &writer->head) != NGX_OK) {
-        chat_buf_free(&writer->head);
-        ngx_free(writer);
-        return NULL;
+        attempt->recording = CHAT_RECORDING_IMPOSSIBLE;
+        return 0;
     }
 
     writer->ctx = ctx;
-    writer->key = *key;
     writer->worker = ctx->worker;
     writer->store = ctx->worker->store;
     writer->conf = ctx->conf;
     writer->most = NGX_CHAT_WRITER_ENTRY;
     writer->ttl = (uint32_t) ctx->conf->record_ttl;
+    writer->head.failed = encoded & 1;
     writer->op.done = on_decided;
     writer->op.data = writer;
     ngx_chat_event_set(&writer->turn, on_turn, writer, ngx_cycle->log);
     ngx_chat_event_set(&writer->silence, on_silence, writer, ngx_cycle->log);
 
-    writer->indexed = ctx->indexed != NULL;
-
     ctx->response.recorded = 1;
     ctx->writer = writer;
     ctx->cleanups[NGX_CHAT_CLEANUP_WRITER] = close_writer;
-    return writer;
-}
 
+    /* its client may resume it, or other requests have carried results of its
+       batch and may be about to learn of the claim */
+    writer->kept = (indexed || ctx->barrier.partial) & 1;
 
-void
-ngx_chat_writer_begin(ngx_chat_ctx_t *ctx)
-{
-    chat_key_t         key;
-    ngx_chat_writer_t *writer;
-    ngx_uint_t         is_possible = ngx_chat_writer_is_possible(ctx);
-
-    if (ctx->worker->store == NULL || ctx->conf->dry_run
-        || ctx->response.status >= 300
-        || (ctx->attempt.k == 0 && !is_possible))
-    {
-        return;
+    if (!writer->kept) {
+        attempt->recording = CHAT_RECORDING_NONE;
+        ask(writer, attempt);
+        return 1;
     }
 
-    ngx_chat_recording_key(ctx, &key);
-    writer = is_possible ? create(ctx, &key) : NULL;
-
-    if (writer != NULL) {
-        decide(writer);
-        return;
-    }
-
-    /* followers that wait for a recording learn at once that there is none */
-    ngx_chat_recording_put(ctx->worker, ctx->conf, &key,
-                           CHAT_RECORDING_UNRECORDED, chat_str(NULL, 0));
+    attempt->recording = CHAT_RECORDING_KEPT;
+    begin(writer);
+    return 0;
 }
 
 

@@ -90,6 +90,7 @@ ngx_chat_store_forget(chat_store_op_t *op)
 
     op->store = NULL;
     op->answer = NULL;
+    op->link = NULL;
 
     if (reply != NULL) {
         chat_arena_destroy(reply->arena);
@@ -97,28 +98,37 @@ ngx_chat_store_forget(chat_store_op_t *op)
 }
 
 
+ngx_uint_t
+ngx_chat_store_deliver(chat_store_op_t *op)
+{
+    ngx_uint_t    ok = op->rc == CHAT_OK;
+    chat_facts_t *reply = op->answer;
+
+    if (op->link == NULL) {
+        return 0;
+    }
+
+    op->answer = NULL;
+    ngx_chat_store_forget(op);
+
+    /* done() may free the memory of op */
+    op->done(op, op->rc, ok ? reply->items : NULL, ok ? reply->count : 0);
+
+    if (reply != NULL) {
+        chat_arena_destroy(reply->arena);
+    }
+
+    return 1;
+}
+
+
 static void
 on_answers(ngx_event_t *ev)
 {
-    ngx_uint_t             ok;
-    chat_facts_t          *reply;
-    chat_store_op_t       *op;
     ngx_chat_store_base_t *base = ev->data;
 
     while (base->answered != NULL) {
-        op = base->answered;
-        reply = op->answer;
-
-        op->answer = NULL;
-        ngx_chat_store_forget(op);
-
-        /* done() may free the memory of op */
-        ok = op->rc == CHAT_OK;
-        op->done(op, op->rc, ok ? reply->items : NULL, ok ? reply->count : 0);
-
-        if (reply != NULL) {
-            chat_arena_destroy(reply->arena);
-        }
+        (void) ngx_chat_store_deliver(base->answered);
     }
 }
 

@@ -47,6 +47,9 @@ chat_facts_t *ngx_chat_store_reply(void);
 void ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_op_t *op,
                            chat_rc_e rc, chat_facts_t *reply);
 
+/* Calls a posted done() now. 0: there is none. */
+ngx_uint_t ngx_chat_store_deliver(chat_store_op_t *op);
+
 /* cancel() of an op with a posted done(): takes it back, frees its reply. */
 void ngx_chat_store_forget(chat_store_op_t *op);
 

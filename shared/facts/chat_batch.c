@@ -367,6 +367,13 @@ chat_batch_read_attempt_event(const chat_fact_t *fact, chat_batch_t *batch)
 
     } else if (chat_str_is(event, "after") && number <= CHAT_AFTER_MAX) {
         attempt->after = (uint32_t) number;
+
+    } else if ((chat_str_is(event, "record")
+                || chat_str_is(event, "unrecorded"))
+               && number > attempt->recording
+               && number <= CHAT_RECORDING_IMPOSSIBLE)
+    {
+        attempt->recording = (chat_recording_mode_e) number;
     }
 }
 

@@ -292,12 +292,15 @@ chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt)
 void
 chat_facts_attempt(chat_facts_t *facts, const chat_attempt_t *attempt)
 {
+    int    impossible = attempt->recording == CHAT_RECORDING_IMPOSSIBLE;
     size_t i;
 
     const struct {
         const char *event;
         unsigned    value;
-    } numbers[] = { { "answer", attempt->answer },
+    } numbers[] = { { impossible ? "unrecorded" : "record",
+                      attempt->recording },
+                    { "answer", attempt->answer },
                     { "after", attempt->after },
                     { "void", attempt->is_void != 0 } };
 

@@ -58,6 +58,15 @@ int chat_id_is_strong(chat_str_t id);
 
 #define CHAT_AFTER_MAX 86400 /* seconds: the longest Retry-After */
 
+/* Whether an answer is recorded, for others that follow. */
+typedef enum {
+    CHAT_RECORDING_UNKNOWN,   /* not decided yet */
+    CHAT_RECORDING_WANTED,    /* a follower came first: it is */
+    CHAT_RECORDING_KEPT,      /* the producer records it anyway */
+    CHAT_RECORDING_NONE,      /* the producer came first: it is not */
+    CHAT_RECORDING_IMPOSSIBLE /* it is not, whatever followers want */
+} chat_recording_mode_e;
+
 typedef struct {
     uint32_t      k; /* 0: there was none */
     chat_str_t    worker;
@@ -70,6 +79,7 @@ typedef struct {
     uint32_t      after;   /* its Retry-After in seconds; 0: none */
     chat_end_e    end;
     int           is_void; /* nothing was sent */
+    chat_recording_mode_e recording;
 } chat_attempt_t;
 
 /*
@@ -170,10 +180,11 @@ void chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt);
                    retry)
 
 /*
- * What is known of the attempt beside its claim (answer, after, end, is_void):
- * answer/<k>/<worker>/<request> and so on. They name the claimant, and say
- * nothing while claim/<k> is another one's: a request that does not know
- * whether its claim stands may put them all the same.
+ * What is known of the attempt beside its claim (answer, after, end, is_void,
+ * recording): answer/<k>/<worker>/<request> and so on. They name the claimant,
+ * and say nothing while claim/<k> is another one's: a request that does not
+ * know whether its claim stands may put them all the same. recording is put
+ * first: where a store has an answer, it has what decides on the recording.
  */
 void chat_facts_attempt(chat_facts_t *facts, const chat_attempt_t *attempt);
 

@@ -16,8 +16,6 @@
 #define CHAT_RECORDING_FIRST 200 /* the statuses of a head */
 #define CHAT_RECORDING_LAST 599
 
-const char *const chat_recording_modes[] = { "", "wanted", "kept", "none" };
-
 
 void
 chat_recording_key(const chat_key_t *of, chat_str_t worker, chat_str_t request,
@@ -27,14 +25,6 @@ chat_recording_key(const chat_key_t *of, chat_str_t worker, chat_str_t request,
                    worker, request);
     key->tag = of->tag;
     key->tenant = of->tenant;
-}
-
-
-void
-chat_facts_before(chat_facts_t *facts, chat_str_t events)
-{
-    chat_facts_put(facts, CHAT_RECORDING_BEFORE, "1");
-    chat_facts_payload(facts, events);
 }
 
 
@@ -52,33 +42,19 @@ chat_recording_worker(chat_str_t feed, chat_str_t *worker)
 void
 chat_recording_read(const chat_fact_t *facts, size_t n, chat_recording_t *out)
 {
-    int         mode, unrecorded = 0;
-    size_t      i;
-    chat_fact_t fact;
+    size_t     i;
+    chat_str_t field;
 
     memset(out, 0, sizeof(*out));
 
     for (i = 0; i < n; i++) {
-        fact = facts[i];
+        field = facts[i].field;
 
-        if (chat_str_is(fact.field, "record")) {
-            for (mode = CHAT_RECORDING_NONE; mode > 0; mode--) {
-                if (chat_str_is(fact.value, chat_recording_modes[mode])) {
-                    out->mode = (chat_recording_mode_e) mode;
-                }
-            }
-
-        } else if (chat_str_is(fact.field, CHAT_RECORDING_HEAD)) {
-            out->head = fact.value;
-        }
-
-        unrecorded |= chat_str_is(fact.field, CHAT_RECORDING_UNRECORDED);
-        out->over |= chat_str_is(fact.field, CHAT_RECORDING_OVER);
-        out->cleared |= chat_str_is(fact.field, "cleared");
-    }
-
-    if (unrecorded) {
-        out->mode = CHAT_RECORDING_NONE;
+        out->head = chat_str_is(field, CHAT_RECORDING_HEAD) ? facts[i].value
+                                                            : out->head;
+        out->followed |= chat_str_starts(field, "feed/");
+        out->over |= chat_str_is(field, CHAT_RECORDING_OVER);
+        out->cleared |= chat_str_is(field, "cleared");
     }
 }
 

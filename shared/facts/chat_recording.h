@@ -14,27 +14,12 @@
 #include "bytes/chat_buf.h"
 #include "facts/chat_batch.h"
 
-typedef enum {
-    CHAT_RECORDING_UNKNOWN, /* not decided yet */
-    CHAT_RECORDING_WANTED,  /* a follower came first: it is recorded */
-    CHAT_RECORDING_KEPT,    /* the producer records it anyway */
-    CHAT_RECORDING_NONE     /* the producer came first: there is none */
-} chat_recording_mode_e;
-
 /*
  * The key of the stream that the request of this worker produces, in the
  * conversation (or batch) of another key.
  */
 void chat_recording_key(const chat_key_t *of, chat_str_t worker,
                         chat_str_t request, chat_key_t *key);
-
-/* record: WANTED, KEPT or NONE; the first one stands. */
-#define chat_facts_record(facts, mode) \
-    chat_facts_put(facts, "record", "%s", chat_recording_modes[mode])
-extern const char *const chat_recording_modes[];
-
-/* A fact: the producer does not record, whatever followers want. */
-#define CHAT_RECORDING_UNRECORDED "unrecorded"
 
 /* A fact: status and headers; followers begin once it is there. */
 #define CHAT_RECORDING_HEAD "head"
@@ -44,7 +29,6 @@ extern const char *const chat_recording_modes[];
  * before it. Empty: it is too long, and no client can resume from there.
  */
 #define CHAT_RECORDING_BEFORE "before"
-void chat_facts_before(chat_facts_t *facts, chat_str_t events);
 
 /* A fact: the producer writes nothing more. */
 #define CHAT_RECORDING_OVER "over"
@@ -56,10 +40,10 @@ void chat_facts_before(chat_facts_t *facts, chat_str_t events);
     chat_facts_put(facts, "gone/%v/%d", "1", worker, (uint64_t) (serial))
 
 typedef struct {
-    chat_recording_mode_e mode;
-    int                   cleared;
-    int                   over; /* nothing more is written */
-    chat_str_t            head; /* empty: it is not there yet */
+    int        followed; /* a worker follows, or has followed */
+    int        cleared;
+    int        over; /* nothing more is written */
+    chat_str_t head; /* empty: it is not there yet */
 } chat_recording_t;
 
 /* Reads the facts of a recording's key; head points into them. */

@@ -294,6 +294,9 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
     out->after = last->after;
     out->end = last->end;
     out->lost = look->lost;
+    out->recorded = last->answer != 0
+                    && (last->recording == CHAT_RECORDING_WANTED
+                        || last->recording == CHAT_RECORDING_KEPT);
 
     if (chat_gate_is_own(look->q, last)) {
         return CHAT_GATE_GO;
@@ -685,7 +688,7 @@ chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
         act.reason = CHAT_REASON_PASSED_MERGED;
     }
 
-    if (!terms->unrecorded
+    if (decision->recorded && !terms->unrecorded
         && (verdict == CHAT_GATE_SIBLING
             || (decision->may_follow
                 && (act.action == CHAT_ACT_GO

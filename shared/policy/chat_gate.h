@@ -123,6 +123,7 @@ typedef struct {
                              body lacks */
     int           may_follow; /* EMPTY, CONFLICT, PASS, OUTCOME: a recording of
                            attempt k, if there is one, is its answer */
+    int           recorded;   /* the store says that there is one */
     size_t        missing;    /* members without an outcome */
 } chat_decision_t;
 

@@ -111,10 +111,9 @@ static size_t
 match(chat_forms_t *forms, chat_form_t *form, chat_str_t input,
       chat_form_values_t *values, size_t most)
 {
+    size_t               from = 0, to = form->holes->at.start, first = to;
+    size_t              *next = forms->ends, *last = next + most;
     chat_form_value_t   *hole = form->holes, *over = hole + form->nholes;
-    size_t               first = hole != over ? hole->at.start : form->len - 1;
-    size_t               from = 0, to = first, *next = forms->ends;
-    size_t              *last = next + (hole != over ? most : 0);
     const unsigned char *at = input.data, *p, *done, *end = at + input.len;
 
     over->at.start = (uint32_t) (form->len + first);
@@ -204,11 +203,7 @@ loosen(chat_form_t *form, chat_str_t input)
         same = common(form->bytes + from, p, len < left ? len : left);
 
         if (same == len && n == form->nholes) {
-            /* without a difference, the value that mostly has one */
-            return n != 0
-                   || (form->nsame != 0
-                       && add_hole(form, 0,
-                                   form->same[form->nsame - 1].at.end));
+            return 1;
         }
 
         p += same;
@@ -429,8 +424,12 @@ chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame)
     form->has_piece = 0;
     form->has_number = 0;
 
+    /* mostly it is the last value that differs */
     if (add_values(form, reader->doc->root, offset, event->node,
-                   reader->number_node))
+                   reader->number_node)
+        && (form->nholes != 0
+            || (form->nsame != 0
+                && add_hole(form, 0, form->same[form->nsame - 1].at.end))))
     {
         form->len = frame->raw.len;
         memcpy(form->bytes, frame->raw.data, form->len);

@@ -43,7 +43,7 @@ typedef struct {
     chat_event_t      event;      /* of a frame, but for its text */
     int               has_piece;  /* of arguments, as a hole */
     int               has_number; /* a sequence number, as a hole */
-    size_t            nholes;     /* 0: it matches no frame yet */
+    size_t            nholes;     /* one at least */
     size_t            nsame;
     size_t            len;
     chat_form_value_t holes[CHAT_FORM_VALUES + 1]; /* in order; behind them

@@ -53,16 +53,28 @@ export function pieceOf([id, [last, bytes]]) {
     count: Number(count) };
 }
 
+/* As chat_recording_mode_e. */
+const modes = [undefined, 'wanted', 'kept', 'none'];
+
+/* The recording of claim k in the batch with this key. */
 export class Record {
-  constructor(redis, tag, worker, request) {
-    Object.assign(this, { redis, worker });
+  constructor(redis, tag, batch, k, worker, request) {
+    Object.assign(this, { redis, batch, worker });
     const name = digest('stream', tag, worker, request);
     this.key = `chat:{${tag.toString('hex', 0, 4)}}:${name.toString('hex')}`;
+    this.claim = `${k}/${worker}/${request}`;
     this.feeds = 0;
   }
 
   facts() {
     return facts(this.redis, this.key);
+  }
+
+  /* Whether it exists: {record, unrecorded}, as the batch says. */
+  async mode() {
+    const all = await facts(this.redis, this.batch);
+    return { record: modes[all[`record/${this.claim}`] ?? 0],
+      unrecorded: all[`unrecorded/${this.claim}`] };
   }
 
   put(field, value = '1') {
@@ -72,7 +84,8 @@ export class Record {
   /* Adds a follower of a worker; leave() of the result removes it. */
   async follow(worker = this.worker) {
     const serial = ++this.feeds;
-    await this.put('record', 'wanted');
+    await this.redis.command('HSETNX', this.batch, `record/${this.claim}`,
+      `0${modes.indexOf('wanted')}`);
     await this.put(`feed/${worker}/${serial}`);
     return { leave: () => this.put(`gone/${worker}/${serial}`) };
   }
@@ -108,25 +121,30 @@ export function headOf(bytes) {
         line.slice(line.indexOf(':') + 2)])) };
 }
 
-/* The facts of the batch itself; null while there are none. */
-export async function batchFacts(redis, batch, tenant = 'Bearer tester') {
+/* The key of the batch itself, and its facts; null while there are none. */
+async function batchOf(redis, batch, tenant) {
   const tag = tagOf(batch, tenant).toString('hex', 0, 4);
   for (const key of await redis.command('KEYS', `chat:{${tag}}:*`)) {
     const found = /:[lp]$/.test(key) ? {} : await facts(redis, key);
     if (found['claim/1']) {
-      return found;
+      return { key, facts: found };
     }
   }
   return null;
 }
 
+export const batchFacts = async (redis, batch, tenant = 'Bearer tester') =>
+  (await batchOf(redis, batch, tenant))?.facts ?? null;
+
 /* The recording of a batch's claim k, once it is claimed. */
 export async function recordOf(redis, batch, k = 1,
   tenant = 'Bearer tester') {
-  const claim = await until(async () =>
-    (await batchFacts(redis, batch, tenant))?.[`claim/${k}`]);
-  const [worker, request] = claim.split(' ');
-  return new Record(redis, tagOf(batch, tenant), worker, request);
+  const { key, facts: all } = await until(async () => {
+    const found = await batchOf(redis, batch, tenant);
+    return found?.facts[`claim/${k}`] && found;
+  });
+  const [worker, request] = all[`claim/${k}`].split(' ');
+  return new Record(redis, tagOf(batch, tenant), key, k, worker, request);
 }
 
 const headersOf = (batch) => ({ 'content-type': 'application/json',
@@ -165,6 +183,16 @@ export function stuck(t, stage, batch, isHttp2) {
       .map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${bytes}`);
   t.after(() => socket.destroy());
   return socket;
+}
+
+/* Whether each claim of the database is recorded. */
+export async function recordings(redis) {
+  const keys = (await redis.command('KEYS', 'chat:{*'))
+    .filter((key) => !/:[lp]$/.test(key));
+  const all = await Promise.all(keys.map((key) => facts(redis, key)));
+  return all.flatMap((found) => Object.keys(found)
+    .filter((field) => field.startsWith('record/'))
+    .map((field) => modes[found[field]]));
 }
 
 /* The end of claim k, once it has ended. */

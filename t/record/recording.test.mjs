@@ -9,11 +9,15 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gate, nginxTest, patience, unbuilt, until } from '../lib/harness.mjs';
-import { Batch } from '../lib/batch.mjs';
+import {
+  gate, nginxTest, patience, pause, unbuilt, until,
+} from '../lib/harness.mjs';
+import { Batch, told } from '../lib/batch.mjs';
 import { events, names as keys } from '../lib/dialects.mjs';
 import { json, sse } from '../lib/provider.mjs';
-import { endOf, pieceOf, recordOf } from '../lib/recording.mjs';
+import {
+  endOf, pieceOf, recordings, recordOf,
+} from '../lib/recording.mjs';
 import { redis, relay } from '../lib/redis/redis.mjs';
 import {
   after, claimed, followed, locations, recording, words, wordy,
@@ -49,7 +53,7 @@ for (const key of keys) {
         'transfer-encoding', 'content-length']) {
         assert.ok(!(name in head.headers), name);
       }
-      assert.equal((await record.facts()).record, 'wanted');
+      assert.equal((await record.mode()).record, 'wanted');
     });
 }
 
@@ -75,18 +79,73 @@ for (const [mode, said, pieces] of [['auto', 'none', 0], ['on', 'kept', 1],
     const text = await answer.text();
     const record = await recordOf(s.redis, b);
     const { record: word, unrecorded } = await until(async () => {
-      const facts = await record.facts();
-      return (facts.record ?? facts.unrecorded) && facts;
+      const mode = await record.mode();
+      return (mode.record ?? mode.unrecorded) && mode;
     });
     assert.equal(word, said);
-    assert.equal(unrecorded, said ? undefined : '1');
+    assert.equal(!unrecorded, !!said);
     if (pieces) {
       assert.equal((await record.whole()).text, text);
     } else {
+      /* Nothing is stored for a recording that no request asks for. */
+      assert.deepEqual(await record.facts(), {});
       assert.deepEqual(await record.pieces(), []);
     }
   });
 }
+
+/* A request that repeats the claimant's, which is complete. */
+const again = (b) => b.continue(b.results(),
+  { headers: { 'x-stainless-retry-count': '1' } });
+
+/* What both clients get fits to what the store says. */
+async function agreed({ b, answer, sibling, record }) {
+  const [text, end] = await Promise.all([answer.text(), told(sibling)]);
+  const { record: mode } = await record.mode();
+  if (mode === 'wanted') {
+    assert.equal(end.text, text);
+    assert.equal((await record.whole()).text, text);
+  } else {
+    assert.equal(mode, 'none');
+    assert.equal(end.word, 'empty');
+    assert.ok(!('head' in await record.facts()));
+  }
+  assert.equal(b.upstream().length, 1);
+  return mode;
+}
+
+live('a follower comes before the answer, after it, or at that time',
+  async (t) => {
+    let release;
+    const s = await recording(t, 'ai_sdk', { workers: 2,
+      answer: () => after(release, words('ai_sdk')) });
+    const starts = async () => {
+      release = gate();
+      const { b, answer } = await claimed(s);
+      return { b, answer, record: await recordOf(s.redis, b) };
+    };
+    await t.test('before', async () => {
+      const it = await starts();
+      const sibling = again(it.b);
+      await until(async () => (await it.record.mode()).record);
+      release.open();
+      assert.equal(await agreed({ ...it, sibling }), 'wanted');
+    });
+    await t.test('after', async () => {
+      const it = await starts();
+      release.open();
+      await it.answer.head;
+      assert.equal(await agreed({ ...it, sibling: again(it.b) }), 'none');
+    });
+    await t.test('at that time', async () => {
+      for (let i = 0; i < 30; i++) {
+        const it = await starts();
+        release.open();
+        await (i % 4 && new Promise((done) => { setImmediate(done); }));
+        await agreed({ ...it, sibling: again(it.b) });
+      }
+    });
+  });
 
 live('a batch answered in parts: recorded from the first byte',
   async (t) => {
@@ -99,18 +158,10 @@ live('a batch answered in parts: recorded from the first byte',
     const text = await b.continue(b.results([1])).text();
     const record = await recordOf(s.redis, b);
     const whole = await record.whole();
-    assert.equal((await record.facts()).record, 'kept');
+    assert.equal((await record.mode()).record, 'kept');
     /* The results that were injected for one client are not recorded. */
     assert.ok(text.endsWith(whole.text));
   });
-
-/* The state of each recording of the stage. */
-async function recordings({ redis }) {
-  const keys = await redis.command('KEYS', 'chat:{*');
-  const found = await Promise.all(keys.filter((key) => !/:[lp]$/.test(key))
-    .map((key) => redis.command('HGET', key, 'record')));
-  return found.filter(Boolean).map((value) => value.slice(1));
-}
 
 /* The body shows what is missing, in a chain only the store. */
 for (const [key, limit] of [['openai_responses_chained', 9],
@@ -131,8 +182,8 @@ for (const [key, limit] of [['openai_responses_chained', 9],
       assert.equal(await wordOf(early), '503');
     }
     assert.equal(await wordOf(b.continue(b.results())), 'final');
-    await until(async () => (await recordings(s)).length === 1);
-    assert.deepEqual(await recordings(s), ['kept']);
+    await until(async () => (await recordings(s.redis)).length === 1);
+    assert.deepEqual(await recordings(s.redis), ['kept']);
   });
 }
 
@@ -144,9 +195,9 @@ live('a follower arrives late: the claim has no recording', async (t) => {
   const { b, answer } = await claimed(s);
   await answer.until((text) => text.includes(first));
   const record = await recordOf(s.redis, b);
-  await until(async () => (await record.facts()).record);
+  await until(async () => (await record.mode()).record);
   await record.follow();
-  assert.equal((await record.facts()).record, 'none');
+  assert.equal((await record.mode()).record, 'none');
   rest.open();
   await answer.text();
   assert.deepEqual(await record.pieces(), []);
@@ -157,11 +208,7 @@ live('a request without a claim is not recorded',
     const s = await recording(t, 'ai_sdk');
     const b = new Batch(s);
     await b.ask();
-    const all = await s.redis.command('KEYS', '*');
-    for (const key of all.filter((k) => !/:[lp]$/.test(k)
-      && k.startsWith('chat:{'))) {
-      assert.ok(!await s.redis.command('HEXISTS', key, 'record'));
-    }
+    assert.deepEqual(await recordings(s.redis), []);
   });
 
 live('chat_record on: every conversation is recorded', async (t) => {

@@ -113,7 +113,11 @@ struct sim_request_s {
     int                 unsent;
     uint32_t            status;   /* of the provider; 0: none yet */
     int                 finished; /* with the end of a complete answer */
-    int                 recorded;
+    chat_store_op_t     decision; /* whether it is recorded */
+    chat_facts_t        put;      /* with it */
+    chat_fact_t         unwanted; /* that decides, unless another stands */
+    int                 recorded; /* it is, or (-1) it is not; 0: undecided */
+    int                 cleared;  /* its recording */
     sim_request_t      *follows;
     int                 pending;  /* follows, and waits for the head */
     char                name[16]; /* in claims */

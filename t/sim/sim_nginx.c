@@ -662,12 +662,6 @@ ngx_chat_index_over(ngx_chat_ctx_t *ctx)
 
 
 void
-ngx_chat_writer_end(ngx_chat_ctx_t *ctx, ngx_uint_t is_complete)
-{
-}
-
-
-void
 ngx_chat_orphan_hook(ngx_chat_ctx_t *ctx)
 {
 }

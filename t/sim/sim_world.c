@@ -13,6 +13,7 @@
 #include "facts/chat_conversation.h"
 #include "metrics/ngx_chat_metrics.h"
 #include "record/ngx_chat_follow.h"
+#include "store/ngx_chat_ask.h"
 
 #define TRIES 3
 
@@ -436,7 +437,6 @@ on_answer(void *data, uintptr_t number)
                       : dice == 2 ? 429
                       : dice == 3 ? 307
                                   : 200;
-    request->recorded |= sim_dice(2) && request->status == 200;
     sim_log("request %u: the provider answers %u%s", request->id,
             request->status, request->unsent ? ", it was never sent" : "");
     sim_count(request->status == 200 ? "answers that begin"
@@ -513,6 +513,118 @@ leave_follow(ngx_chat_ctx_t *ctx)
 }
 
 
+/* Nothing more can be recorded. */
+static void
+clear(sim_request_t *request)
+{
+    request->cleared = 1;
+    wake_followers(request);
+}
+
+
+static void
+decide(sim_request_t *request, int recorded)
+{
+    request->recorded = recorded;
+    sim_log("request %u: its answer is %srecorded", request->id,
+            recorded < 0 ? "not " : "");
+    sim_count(recorded < 0 ? "answers that are not recorded"
+                           : "answers that are recorded");
+    wake_followers(request);
+
+    if (request->ctx != NULL && recorded < 0) {
+        request->ctx->writer = NULL;
+    }
+}
+
+
+/* As of ngx_chat_writer.c. */
+static void
+on_decided(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
+           size_t n)
+{
+    size_t         i;
+    chat_store_t  *store;
+    sim_request_t *request = op->data;
+
+    for (i = 0; i < n; i++) {
+        if (chat_str_eq(facts[i].field, request->unwanted.field)
+            && chat_str_eq(facts[i].value, request->unwanted.value))
+        {
+            decide(request, -1);
+            return;
+        }
+    }
+
+    decide(request, 1);
+
+    if (rc != CHAT_OK) {
+        store = &request->worker->base.store;
+        store->join(store, NULL, &sim.key, request->put.items,
+                    request->put.count, 3600, NULL);
+        clear(request);
+    }
+}
+
+
+static void
+close_writer(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->writer != NULL && !ctx->response.has_last
+        && ctx->response.upstream_reason == NULL)
+    {
+        clear(sim_request_of(ctx->request));
+    }
+
+    ctx->writer = NULL;
+}
+
+
+void
+ngx_chat_writer_end(ngx_chat_ctx_t *ctx, ngx_uint_t is_complete)
+{
+    if (ctx->writer != NULL && !is_complete) {
+        clear(sim_request_of(ctx->request));
+        ctx->writer = NULL;
+    }
+}
+
+
+ngx_uint_t
+ngx_chat_writer_begin(ngx_chat_ctx_t *ctx, chat_attempt_t *attempt)
+{
+    sim_request_t *request = sim_request_of(ctx->request);
+    chat_store_t  *store = ctx->worker->store;
+
+    if (ctx->attempt.k == 0 || sim.conf.record == NGX_CHAT_RECORD_OFF
+        || sim_dice(6) == 0)
+    {
+        attempt->recording = CHAT_RECORDING_IMPOSSIBLE;
+        decide(request, -1);
+        return 0;
+    }
+
+    ctx->writer = (ngx_chat_writer_t *) request;
+    ctx->cleanups[NGX_CHAT_CLEANUP_WRITER] = close_writer;
+
+    if (ctx->barrier.partial || sim_dice(6) == 0) {
+        attempt->recording = CHAT_RECORDING_KEPT;
+        decide(request, 1);
+        return 0;
+    }
+
+    attempt->recording = CHAT_RECORDING_NONE;
+    chat_facts_init(&request->put, sim.arena);
+    chat_facts_attempt(&request->put, attempt);
+    request->unwanted = request->put.items[0];
+    request->decision.done = on_decided;
+    request->decision.data = request;
+    store->join(store, &request->decision, &ctx->barrier.q.key,
+                request->put.items, request->put.count, 3600, NULL);
+    return 1;
+}
+
+
 /* The attempt that a request may follow, or NULL. */
 static sim_request_t *
 followed(ngx_chat_ctx_t *ctx)
@@ -529,6 +641,8 @@ followed(ngx_chat_ctx_t *ctx)
 ngx_int_t
 ngx_chat_follow(ngx_chat_ctx_t *ctx)
 {
+    chat_facts_t   facts;
+    chat_attempt_t wanted = ctx->barrier.q.seen.last;
     sim_request_t *producer = followed(ctx);
 
     sim_request_of(ctx->request)->follows = producer;
@@ -538,7 +652,13 @@ ngx_chat_follow(ngx_chat_ctx_t *ctx)
         return NGX_DECLINED;
     }
 
-    producer->recorded |= producer->status == 0;
+    if (wanted.recording == CHAT_RECORDING_UNKNOWN) {
+        wanted.recording = CHAT_RECORDING_WANTED;
+        chat_facts_init(&facts, ctx->barrier.look);
+        chat_facts_attempt(&facts, &wanted);
+        ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
+    }
+
     return NGX_OK;
 }
 
@@ -549,24 +669,30 @@ ngx_chat_follow_look(ngx_chat_ctx_t *ctx)
     sim_request_t *request = sim_request_of(ctx->request);
     sim_request_t *producer = request->follows;
 
-    request->pending = 1;
+    request->pending = 0;
 
-    if (!producer->recorded && producer->status != 0) {
-        request->pending = 0;
-        ctx->step(ctx, NGX_CHAT_EVENT_UNRECORDED);
-
-    } else if (producer->status != 0 && producer->status < 300) {
-        request->pending = 0;
+    if (producer->recorded > 0 && !producer->cleared) {
         ctx->step(ctx, NGX_CHAT_EVENT_HEAD);
 
-    } else if (producer->status != 0 || producer->phase == SIM_OVER) {
-        request->pending = 0;
+    } else if (producer->cleared) {
+        ctx->step(ctx, NGX_CHAT_EVENT_UNRECORDED);
 
-        if (ctx->barrier.decision.may_follow || !producer->recorded) {
-            ctx->step(ctx, NGX_CHAT_EVENT_UNRECORDED);
-        } else {
-            ngx_chat_reply_broken(ctx, "upstream");
+    } else if (producer->recorded < 0) {
+        sim_violated("recorded", "request %u waits for a recording of %u",
+                     request->id, producer->id);
+
+    } else if (sim_alive(producer->worker)) {
+        request->pending = 1;
+
+        if (producer->worker->dead) {
+            (void) sim_at(500, 0, on_follow, request, 0);
         }
+
+    } else if (ctx->barrier.decision.may_follow) {
+        ctx->step(ctx, NGX_CHAT_EVENT_UNRECORDED);
+
+    } else {
+        ngx_chat_reply_broken(ctx, "upstream");
     }
 }
 

@@ -37,6 +37,7 @@ read_both(const chat_facts_t *facts, chat_batch_t *batch)
     assert_int_equal(other.last.answer, batch->last.answer);
     assert_int_equal(other.last.end, batch->last.end);
     assert_int_equal(other.last.is_void, batch->last.is_void);
+    assert_int_equal(other.last.recording, batch->last.recording);
     assert_int_equal(other.answered.k, batch->answered.k);
 }
 
@@ -127,6 +128,39 @@ s103_answers_and_ends_of_others_do_not_count(void **state)
     assert_int_equal(batch.last.answer, 299);
     assert_int_equal(batch.last.end, CHAT_END_ABORTED);
     assert_int_equal(batch.answered.k, 3);
+}
+
+
+static void
+the_claimant_and_followers_say_whether_it_is_recorded(void **state)
+{
+    int          mode;
+    chat_str_t   w = CHAT_STR("w"), r = CHAT_STR("12");
+    chat_facts_t facts;
+    chat_batch_t batch;
+
+    for (mode = CHAT_RECORDING_UNKNOWN; mode <= CHAT_RECORDING_IMPOSSIBLE;
+         mode++) {
+        chat_facts_init(&facts, arena);
+        sample_claim(&facts, 3, w, r, none, none, 0);
+        chat_facts_record(&facts, 2, w, r, CHAT_RECORDING_KEPT);
+        chat_facts_record(&facts, 3, w, chat_cstr("1"), CHAT_RECORDING_KEPT);
+        chat_facts_add(&facts, "record/3", chat_cstr("1"));
+        chat_facts_record(&facts, 3, w, r, (chat_recording_mode_e) mode);
+        read_both(&facts, &batch);
+        assert_int_equal(batch.last.recording, mode);
+
+        /* it is impossible, whatever followers want */
+        chat_facts_record(&facts, 3, w, r, CHAT_RECORDING_IMPOSSIBLE);
+        read_both(&facts, &batch);
+        assert_int_equal(batch.last.recording, CHAT_RECORDING_IMPOSSIBLE);
+    }
+
+    chat_facts_init(&facts, arena);
+    sample_claim(&facts, 3, w, r, none, none, 0);
+    chat_facts_add(&facts, "record/3/w/12", chat_cstr("5"));
+    read_both(&facts, &batch);
+    assert_int_equal(batch.last.recording, CHAT_RECORDING_UNKNOWN);
 }
 
 
@@ -354,6 +388,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(s103_a_void_names_its_claimant),
         cmocka_unit_test(s103_answers_and_ends_of_others_do_not_count),
+        cmocka_unit_test(
+            the_claimant_and_followers_say_whether_it_is_recorded),
         cmocka_unit_test(s103_facts_before_the_claim_count_once_it_exists),
         cmocka_unit_test(values_that_do_not_parse),
         cmocka_unit_test(a_claim_without_a_claimant_uses_its_number),

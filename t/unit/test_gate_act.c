@@ -22,6 +22,7 @@ act(const char *dialect, chat_gate_verdict_e verdict,
     q.dialect = chat_dialect_find(chat_cstr(dialect));
     decision.verdict = verdict;
     decision.end = CHAT_END_ABORTED;
+    decision.recorded = 1;
 
     return chat_gate_act(&q, &decision, terms);
 }
@@ -90,10 +91,19 @@ fresh_turns_and_items_always_go_on(void **state)
 static void
 a_sibling_follows_and_without_a_recording_gets_a_reply(void **state)
 {
-    chat_terms_t terms = { .class = CHAT_CLASS_CONTINUATION };
+    chat_act_t      given;
+    chat_terms_t    terms = { .class = CHAT_CLASS_CONTINUATION };
+    chat_question_t q = { .dialect = chat_dialect_find(chat_cstr("ai_sdk")) };
+    chat_decision_t decision = { .verdict = CHAT_GATE_SIBLING };
 
     assert_int_equal(act("ai_sdk", CHAT_GATE_SIBLING, &terms).action,
                      CHAT_ACT_FOLLOW);
+
+    for (decision.recorded = 0; decision.recorded <= 1; decision.recorded++) {
+        given = chat_gate_act(&q, &decision, &terms);
+        assert_int_equal(given.action,
+                         decision.recorded ? CHAT_ACT_FOLLOW : CHAT_ACT_REPLY);
+    }
 
     terms.unrecorded = 1;
     replies("ai_sdk", CHAT_GATE_SIBLING, &terms, CHAT_REPLY_EMPTY);

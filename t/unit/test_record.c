@@ -44,7 +44,7 @@ read_all(const chat_facts_t *facts)
         }
 
         chat_recording_read(turned, facts->count, &out);
-        assert_int_equal(out.mode, first.mode);
+        assert_int_equal(out.followed, first.followed);
         assert_int_equal(out.cleared, first.cleared);
     }
 
@@ -114,64 +114,31 @@ a_record_is_of_one_claim(void **state)
 
 
 static void
-the_preamble_is_a_payload(void **state)
+a_recording_is_read_as_it_was_written(void **state)
 {
-    chat_facts_t  facts;
-    chat_arena_t *arena = chat_arena_create(0);
-
-    chat_facts_init(&facts, arena);
-    chat_facts_before(&facts, chat_cstr("data: 1\n\n"));
-    chat_facts_before(&facts, chat_str(NULL, 0));
-
-    assert_int_equal(facts.count, 2);
-    assert_true(chat_str_is(facts.items[0].field, CHAT_RECORDING_BEFORE));
-    assert_true(facts.items[0].has_payload);
-    assert_true(chat_str_is(facts.items[0].payload, "data: 1\n\n"));
-    assert_true(facts.items[1].has_payload);
-    assert_int_equal(facts.items[1].payload.len, 0);
-    chat_arena_destroy(arena);
-}
-
-
-static void
-the_mode_is_read_as_it_was_written(void **state)
-{
-    int              mode;
-    chat_fact_t      fact;
     chat_facts_t     facts;
     chat_arena_t    *arena = chat_arena_create(0);
     chat_recording_t out;
 
-    for (mode = CHAT_RECORDING_WANTED; mode <= CHAT_RECORDING_NONE; mode++) {
-        chat_facts_init(&facts, arena);
-        chat_facts_record(&facts, (chat_recording_mode_e) mode);
-        chat_facts_add(&facts, "wait/w", chat_cstr("1"));
-        out = read_all(&facts);
-        assert_int_equal(out.mode, mode);
-        assert_false(out.cleared);
-    }
-
-    /* a requested recording that is not possible */
     chat_facts_init(&facts, arena);
-    chat_facts_record(&facts, CHAT_RECORDING_WANTED);
-    chat_facts_put(&facts, CHAT_RECORDING_UNRECORDED, "1");
+    chat_facts_add(&facts, "wait/w", chat_cstr("1"));
+    chat_facts_add(&facts, "feeds/w/1", chat_cstr("1"));
     out = read_all(&facts);
-    assert_int_equal(out.mode, CHAT_RECORDING_NONE);
+    assert_false(out.followed);
+    assert_false(out.cleared);
+    assert_false(out.over);
+    assert_int_equal(out.head.len, 0);
 
-    chat_recording_read(NULL, 0, &out);
-    assert_int_equal(out.mode, CHAT_RECORDING_UNKNOWN);
+    chat_facts_feed(&facts, chat_cstr("w"), 1);
+    chat_facts_add(&facts, CHAT_RECORDING_HEAD, chat_cstr("200 0\n"));
+    chat_facts_put(&facts, CHAT_RECORDING_OVER, "1");
+    out = read_all(&facts);
+    assert_true(out.followed);
+    assert_true(out.over);
+    assert_true(chat_str_is(out.head, "200 0\n"));
 
-    memset(&fact, 0, sizeof(fact));
-    fact.field = chat_cstr("record");
-    chat_recording_read(&fact, 1, &out);
-    assert_int_equal(out.mode, CHAT_RECORDING_UNKNOWN);
-    fact.value = chat_cstr("keptt");
-    chat_recording_read(&fact, 1, &out);
-    assert_int_equal(out.mode, CHAT_RECORDING_UNKNOWN);
-
-    fact.field = chat_cstr("cleared");
-    chat_recording_read(&fact, 1, &out);
-    assert_true(out.cleared);
+    chat_facts_add(&facts, "cleared", chat_cstr("1"));
+    assert_true(read_all(&facts).cleared);
 
     chat_arena_destroy(arena);
 }
@@ -525,8 +492,7 @@ main(void)
         cmocka_unit_test(cors_lines_are_for_the_origin_that_they_admit),
         cmocka_unit_test(cors_lines_are_nothing_else),
         cmocka_unit_test(a_record_is_of_one_claim),
-        cmocka_unit_test(the_preamble_is_a_payload),
-        cmocka_unit_test(the_mode_is_read_as_it_was_written),
+        cmocka_unit_test(a_recording_is_read_as_it_was_written),
         cmocka_unit_test(followers_of_live_workers_count),
         cmocka_unit_test(malformed_followers_do_not_count),
         cmocka_unit_test(a_head_is_read_as_it_was_written),
