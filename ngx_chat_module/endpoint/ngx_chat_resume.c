@@ -498,11 +498,8 @@ read_place(ngx_http_request_t *r, chat_position_t *place)
         h = ngx_chat_headers_find(&r->headers_in.headers, "last-event-id");
     }
 
-    if (h != NULL && h->value.len != 0) {
-        text = ngx_chat_str(&h->value);
-    } else {
-        text = ngx_chat_endpoint_arg(r, "after");
-    }
+    text = h != NULL && h->value.len != 0 ? ngx_chat_str(&h->value)
+                                          : ngx_chat_endpoint_arg(r, "after");
 
     if (text.len != 0 && chat_position_read(text, place) != CHAT_OK) {
         return NGX_DECLINED;
@@ -527,21 +524,13 @@ check_request(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
     ngx_int_t rc = ngx_chat_endpoint_allow(r, NGX_HTTP_GET | NGX_HTTP_DELETE,
                                            "GET, DELETE");
 
-    if (rc != NGX_OK) {
-        return rc;
-    }
+    rc = rc == NGX_OK ? ngx_http_discard_request_body(r) : rc;
+    rc = rc == NGX_OK
+             ? ngx_chat_endpoint_tenant(r, conf, "a resume is", tenant)
+             : rc;
 
-    rc = ngx_http_discard_request_body(r);
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    rc = ngx_chat_endpoint_tenant(r, conf, "a resume is", tenant);
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    return ngx_chat_value(r, conf->resume, conversation) == NGX_OK
+    return rc != NGX_OK ? rc
+           : ngx_chat_value(r, conf->resume, conversation) == NGX_OK
                ? NGX_OK
                : NGX_HTTP_INTERNAL_SERVER_ERROR;
 }

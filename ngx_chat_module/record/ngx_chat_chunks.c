@@ -67,11 +67,9 @@ ngx_chat_chunks_begin(ngx_chat_chunks_t *chunks, chat_str_t head)
 
     chat_buf_add(copy, head);
 
-    if (copy->failed) {
-        return NGX_ERROR;
-    }
-
-    if (chat_recording_head_read(chat_buf_str(copy), &chunks->head) != CHAT_OK
+    if (copy->failed
+        || chat_recording_head_read(chat_buf_str(copy), &chunks->head)
+               != CHAT_OK
         || chunks->head.status >= NGX_HTTP_SPECIAL_RESPONSE)
     {
         return NGX_DECLINED;
@@ -125,12 +123,7 @@ add_chunk(ngx_chat_chunks_t *chunks, size_t len)
     chunk->refs = 1;
     chunk->len = len;
 
-    if (chunks->last != NULL) {
-        chunks->last->next = chunk;
-    } else {
-        chunks->first = chunk;
-    }
-
+    *(chunks->last ? &chunks->last->next : &chunks->first) = chunk;
     chunks->last = chunk;
     chunks->kept += len;
 

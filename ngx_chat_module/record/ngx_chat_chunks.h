@@ -61,7 +61,7 @@ typedef struct {
     unsigned   placed : 1; /* it has found the end of that event */
 } ngx_chat_cursor_t;
 
-/* Takes the head. NGX_DECLINED: it is none; NGX_ERROR: no memory. */
+/* Takes the head. NGX_DECLINED: it is none, or no memory. */
 ngx_int_t ngx_chat_chunks_begin(ngx_chat_chunks_t *chunks, chat_str_t head);
 
 /*
