@@ -812,11 +812,9 @@ ngx_chat_shm_facts_copy(const ngx_chat_shm_fact_t *fact, ngx_uint_t payload,
         return;
     }
 
-    ngx_memcpy(p, fact->data, len);
     copy.field = chat_str(p, fact->field_len);
     copy.value = chat_str(p + fact->field_len, fact->value_len);
-
-    p += len;
+    p = ngx_cpymem(p, fact->data, len);
     copy.payload = chat_str(p, size - len);
 
     for (chunk = first; chunk != NULL; chunk = chunk->next) {
