@@ -406,13 +406,13 @@ chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame)
         return; /* or its data is of several lines */
     }
 
-    form = forms->list[forms->next];
+    form = forms->list[CHAT_FORMS];
     if (form == NULL) {
         form = chat_arena_take(reader->arena, sizeof(*form));
         if (form == NULL) {
             return;
         }
-        forms->list[forms->next] = form;
+        forms->list[CHAT_FORMS] = form;
     }
 
     offset = (uint32_t) (frame->data.data - frame->raw.data);
@@ -434,15 +434,10 @@ chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame)
         form->len = frame->raw.len;
         memcpy(form->bytes, frame->raw.data, form->len);
         memcpy(form->bytes + form->len, frame->raw.data, form->len);
+        forms->list[CHAT_FORMS] = forms->list[forms->next];
+        forms->list[forms->next] = form;
         forms->last = forms->next;
         forms->next = (forms->next + 1) % CHAT_FORMS;
         forms->count += forms->count < CHAT_FORMS;
-
-    } else if (forms->next < forms->count) {
-        /* what it has replaced is a form no more */
-        forms->list[forms->next] = forms->list[--forms->count];
-        forms->list[forms->count] = form;
-        forms->next = forms->count;
-        forms->last = 0;
     }
 }

@@ -58,14 +58,15 @@ typedef struct {
 typedef struct {
     const chat_dialect_t *dialect;
     chat_reader_t        *reader;
-    chat_arena_t         *arena;               /* lives as the frame */
-    chat_form_t          *list[CHAT_FORMS];    /* in the stream's arena; NULL:
-                                               never needed so far */
-    size_t                count;               /* 0 forgets all */
-    size_t                next;                /* to be replaced */
-    size_t                last;                /* that matched */
-    int                   partial;             /* see chat_forms_read() */
-    size_t                ends[CHAT_FORM_RUN]; /* of the frames just read */
+    chat_arena_t         *arena;                /* lives as the frame */
+    chat_form_t          *list[CHAT_FORMS + 1]; /* in the stream's arena; NULL:
+                                                   never needed so far; the
+                                                   last one: to be learnt */
+    size_t                count;                /* 0 forgets all */
+    size_t                next;                 /* to be replaced */
+    size_t                last;                 /* that matched */
+    int                   partial;              /* see chat_forms_read() */
+    size_t                ends[CHAT_FORM_RUN];  /* of the frames just read */
 } chat_forms_t;
 
 /*
