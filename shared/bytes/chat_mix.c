@@ -17,21 +17,21 @@
 #define CHAT_MIX_LONG 128 /* bytes */
 
 
-/* The 128 bits of a * b, folded to 64. */
+/* Folds a * b to 64 bits. Without a + b, ~a and ~b often give the same. */
 static uint64_t
 fold(uint64_t a, uint64_t b)
 {
 #ifdef __SIZEOF_INT128__
     unsigned __int128 product = (unsigned __int128) a * b;
 
-    return (uint64_t) product ^ (uint64_t) (product >> 64);
+    return (uint64_t) product ^ (uint64_t) (product >> 64) ^ (a + b);
 #else
     uint64_t low = (a & UINT32_MAX) * (b & UINT32_MAX);
     uint64_t one = (a >> 32) * (b & UINT32_MAX) + (low >> 32);
     uint64_t two = (a & UINT32_MAX) * (b >> 32) + (one & UINT32_MAX);
     uint64_t high = (a >> 32) * (b >> 32) + (one >> 32) + (two >> 32);
 
-    return (two << 32 | (low & UINT32_MAX)) ^ high;
+    return (two << 32 | (low & UINT32_MAX)) ^ high ^ (a + b);
 #endif
 }
 

@@ -445,6 +445,43 @@ the_length_of_a_mix_counts(void **state)
 }
 
 
+/* Without the key: 16 bytes and their complement, both UTF-8. */
+static void
+the_complement_of_a_mixed_text_differs(void **state)
+{
+    size_t            i, k;
+    chat_mix_t        mix, other;
+    unsigned char     text[160], inverted[160];
+    static const char block[] = "\303\251\303\251\303\251\303\251"
+                                "\303\251\303\251\303\251\303\251";
+
+    /* states and keys found by trial, for 16 bytes and for 160 */
+    static const chat_mix_t found[] = {
+        { { 0x62d1246f359cf6c1, 0xcb909d01069fa6e2 },
+          { 0x357e181bcee66934, 0x6a61201614686dd2 } },
+        { { 0x038a8c118f00f973, 0xb5fe834d8d5db906 },
+          { 0x5da70ac9bfbd2dfb, 0xaa7ff7fc47da2853 } },
+    };
+
+    for (i = 0; i < 2; i++) {
+        memset(text, 'x', sizeof(text));
+        text[0] = text[159] = '"';
+        memcpy(text + 16 * i, block, 16);
+        memcpy(inverted, text, sizeof(text));
+
+        for (k = 16 * i; k < 16 * i + 16; k++) {
+            inverted[k] = (unsigned char) ~text[k];
+        }
+
+        mix = other = found[i];
+        chat_mix_add(&mix, chat_str(text, i == 0 ? 16 : 160));
+        chat_mix_add(&other, chat_str(inverted, i == 0 ? 16 : 160));
+        assert_true(mix.state[0] != other.state[0]);
+        assert_true(mix.state[1] != other.state[1]);
+    }
+}
+
+
 static void
 free_spares(void)
 {
@@ -523,6 +560,7 @@ main(void)
         cmocka_unit_test(each_byte_of_a_mix_counts),
         cmocka_unit_test(the_place_of_a_byte_of_a_mix_counts),
         cmocka_unit_test(the_length_of_a_mix_counts),
+        cmocka_unit_test(the_complement_of_a_mixed_text_differs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
