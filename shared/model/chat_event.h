@@ -158,9 +158,9 @@ chat_mark_t *chat_events_mark(chat_events_t *events, chat_stream_call_t *call);
  * Hash of the call's name and its arguments (JSON text) by value: 1.0 and 1,
  * or another order of keys, are the same call. Arguments that do not parse
  * count as bytes; empty ones as {}. CHAT_ERROR: no memory.
- * The models and tools that make the texts do not know the key, the tenant's
- * digest. A client that knows it and makes two texts collide only confuses its
- * own call: these hashes, and those of results, are compared within one call.
+ * The key is the tenant's digest, which can be guessed if the tenant is short.
+ * Who knows it can make texts collide, but confuses only one call with itself:
+ * these hashes, and those of results, are compared within one call.
  */
 chat_rc_e chat_fingerprint(const chat_digest_t *tenant, chat_str_t name,
                            chat_str_t args, chat_hash_t *out);
