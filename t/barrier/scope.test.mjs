@@ -131,6 +131,15 @@ live('chat_conversation: weak ids within a conversation', async (t) => {
         const request = one.released();
         assert.ok(!request.raw.includes(two.key));
         other.abort();
+        /* the same ids after other words: another step */
+        const next = new Batch(scene, make(2));
+        const bye = (body) => JSON.parse(JSON.stringify(body)
+          .replaceAll('"Hello"', '"Bye"'));
+        const fresh = scene.dialect.fresh({ words: 'Bye' });
+        await next.post(fresh, as('c2')).text();
+        const half = next.post(bye(next.body(next.results([0]))), as('c2'));
+        await held(next, half);
+        half.abort();
       });
     }
   }

@@ -29,6 +29,7 @@ fuzz_read(body_t *body, const chat_dialect_t *dialect, chat_str_t text)
 
     memset(body, 0, sizeof(*body));
     body->rq.tenant = &test_tenant;
+    body->rq.named = 1;
     body->dialect = dialect;
     body->arena = chat_arena_create(0);
     NEED(body->arena != NULL);

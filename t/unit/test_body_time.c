@@ -74,7 +74,7 @@ seconds(const char *name, chat_str_t body, chat_rc_e *rc)
     chat_question_t       q;
     const chat_dialect_t *dialect = chat_dialect_find(chat_cstr(name));
 
-    rq = (chat_request_t){ .tenant = &test_tenant };
+    rq = (chat_request_t){ .tenant = &test_tenant, .named = 1 };
     memset(&q, 0, sizeof(q));
     begin = clock();
 
