@@ -3,7 +3,10 @@
  * worker is killed.
  */
 import assert from 'node:assert/strict';
-import { deadAfter, gate, store, unbuilt, until } from '../lib/harness.mjs';
+import {
+  deadAfter, gate, pause, store, unbuilt, until,
+} from '../lib/harness.mjs';
+import { cost } from '../lib/cpu.mjs';
 import { handled } from '../lib/handled.mjs';
 import { dialects } from '../lib/dialects.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
@@ -35,10 +38,10 @@ function zone(t, { server = '', ...options } = {}) {
 const big = (bytes) => 'x'.repeat(bytes);
 
 /* Half a batch, or the rest of it, as a request that is not held. */
-async function fill(filler, i) {
+async function fill(filler, i, size = 3000) {
   const { path } = filler.dialect;
   filler.dialect = { ...filler.dialect, path: '/fill' };
-  const answer = filler.continue({ [filler.ids[i]]: big(3000) });
+  const answer = filler.continue({ [filler.ids[i]]: big(size) });
   await answer.text();
   filler.dialect = { ...filler.dialect, path };
   return answer.status;
@@ -171,6 +174,38 @@ live('a zone full of held batches: the next is refused', async (t) => {
   });
 }, zoned);
 
+live('a full zone: a fact that finds no room wakes no request', async (t) => {
+  const scene = await zone(t, { workers: 1,
+    server: 'chat_limits calls=200;' });
+  /* The room that is left in the blocks of these batches differs. */
+  const batches = Array.from({ length: 30 }, (_, i) => new Batch(scene,
+    new Batch(scene, 2).calls.map((call, k) => ({ ...call,
+      id: `${call.id}${'y'.repeat(k ? 30 + i * 2 : 53)}` }))));
+  const firsts = batches.map((batch) => batch.continue(batch.results([0])));
+  await held(batches.at(-1), firsts.at(-1));
+  const fillers = Array.from({ length: 4 }, () => new Batch(scene, 150));
+  await handled(scene, fillers.map((filler) =>
+    filler.continue({ [filler.ids[0]]: big(3000) })));
+  /* New batches are refused first, then payloads, then facts. */
+  for (let tries = []; !tries.some(({ ended }) => ended);) {
+    tries = Array.from({ length: 10 }, () => new Batch(scene, 2))
+      .map((batch) => batch.continue({ [batch.ids[0]]: big(12000) }));
+    await handled(scene, tries);
+  }
+  for (const size of [12000, 3000, 900, 400, 100, 20, 1]) {
+    for (const filler of fillers) {
+      do {
+        filler.at = (filler.at ?? 0) + 1;
+      } while (await fill(filler, filler.at, size) === 409);
+    }
+  }
+  scene.p.answer = () => gate();
+  await handled(scene, batches.map((batch) =>
+    batch.continue(batch.results([1]))));
+  assert.ok(scene.p.continuations().length > 5, 'none has found room');
+  const used = await cost(scene.n, () => pause(500));
+  assert.ok(used < 100, `${used} ms`);
+}, zoned);
 
 live('s50: the worker of a held request is killed', async (t) => {
   for (const key of keys) {

@@ -99,16 +99,16 @@ all_facts(ngx_chat_shm_batch_t *batch)
 
 /*
  * With the lock: puts the facts, if the batch then has at most `most` of them,
- * and wait (or NULL). Returns the number of new facts. NGX_ERROR: no room for
- * all.
+ * and wait (or NULL). *added: how many facts are new, also if it fails
+ * half-way. NGX_ERROR: no room for all.
  */
 static ngx_int_t
 put_facts(ngx_chat_shm_ctx_t *shm, ngx_chat_shm_batch_t *batch,
           const chat_fact_t *facts, size_t n, size_t most,
-          const chat_fact_t *wait)
+          const chat_fact_t *wait, ngx_int_t *added)
 {
     size_t    i;
-    ngx_int_t rc, added = 0;
+    ngx_int_t rc = NGX_OK;
 
     if (n != 0 && batch->count + n > most) {
         ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
@@ -118,18 +118,14 @@ put_facts(ngx_chat_shm_ctx_t *shm, ngx_chat_shm_batch_t *batch,
         return NGX_ERROR;
     }
 
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n && rc != NGX_ERROR; i++) {
         rc = ngx_chat_shm_facts_put(shm, batch, &facts[i]);
-        if (rc == NGX_ERROR) {
-            return NGX_ERROR;
-        }
-        added += rc;
+        *added += rc > 0;
     }
 
-    return wait != NULL
-                   && ngx_chat_shm_facts_put(shm, batch, wait) == NGX_ERROR
-               ? NGX_ERROR
-               : added;
+    return rc != NGX_ERROR && wait != NULL
+               ? ngx_chat_shm_facts_put(shm, batch, wait)
+               : rc;
 }
 
 
@@ -173,7 +169,7 @@ shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
          chat_store_watch_t *watch)
 {
     size_t                most = store->most_facts;
-    ngx_int_t             added = n || watch ? NGX_ERROR : 0;
+    ngx_int_t             rc = n || watch ? NGX_ERROR : NGX_OK, added = 0;
     chat_facts_t         *reply = NULL;
     ngx_chat_shm_batch_t *batch;
     ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) store;
@@ -189,28 +185,27 @@ shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
                        : ngx_chat_shm_facts_find(shm, key);
 
     if (batch != NULL) {
-        added = put_facts(shm, batch, facts, n, most * (op ? 1 : 2),
-                          watch ? &shm->base.wait : NULL);
+        rc = put_facts(shm, batch, facts, n, most * (op ? 1 : 2),
+                       watch ? &shm->base.wait : NULL, &added);
 
-        /* also after a join that has failed half-way */
         batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
         if (added != 0) {
             ngx_chat_shm_facts_notify(shm, batch);
         }
     }
 
-    if (op != NULL && added != NGX_ERROR) {
+    if (op != NULL && rc != NGX_ERROR) {
         reply = all_facts(batch);
     }
 
     ngx_shmtx_unlock(&shm->shpool->mutex);
 
     if (op != NULL) {
-        ngx_chat_store_answer(
-            &shm->base, op, added == NGX_ERROR ? CHAT_LIMIT : CHAT_OK, reply);
+        ngx_chat_store_answer(&shm->base, op,
+                              rc == NGX_ERROR ? CHAT_LIMIT : CHAT_OK, reply);
     }
 
-    if (watch != NULL && added != NGX_ERROR) {
+    if (watch != NULL && rc != NGX_ERROR) {
         ngx_chat_store_watch_add(&shm->base, watch, key);
     }
 }
