@@ -534,8 +534,8 @@ close_writer(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Puts the facts of the attempt, and asks whether NONE stands. */
-static void
+/* Puts the facts of the attempt, and asks whether NONE stands. 0: no memory. */
+static ngx_uint_t
 ask(ngx_chat_writer_t *writer, const chat_attempt_t *attempt)
 {
     chat_facts_t *facts = &writer->facts;
@@ -546,7 +546,7 @@ ask(ngx_chat_writer_t *writer, const chat_attempt_t *attempt)
 
     if (facts->failed) {
         end_writer(writer);
-        return;
+        return 0;
     }
 
     writer->store->join(writer->store, &writer->op, &writer->batch,
@@ -555,6 +555,8 @@ ask(ngx_chat_writer_t *writer, const chat_attempt_t *attempt)
     if (!ngx_chat_store_deliver(&writer->op)) {
         make_head(writer); /* the request may end before the reply */
     }
+
+    return 1;
 }
 
 
@@ -598,8 +600,7 @@ ngx_chat_writer_begin(ngx_chat_ctx_t *ctx, chat_attempt_t *attempt)
 
     if (!writer->kept) {
         attempt->recording = CHAT_RECORDING_NONE;
-        ask(writer, attempt);
-        return 1;
+        return ask(writer, attempt);
     }
 
     attempt->recording = CHAT_RECORDING_KEPT;
