@@ -534,7 +534,7 @@ close_writer(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Puts the facts of the attempt, and asks whether NONE stands. 0: no memory. */
+/* Puts the facts of the attempt; does NONE stand? 0: no memory. */
 static ngx_uint_t
 ask(ngx_chat_writer_t *writer, const chat_attempt_t *attempt)
 {

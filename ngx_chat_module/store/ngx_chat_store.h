@@ -2,8 +2,9 @@
  * ngx_chat_store.h: the base of each store: replies that wait for the event
  * loop, and the watches of this worker.
  *
- * A store begins with ngx_chat_store_base_t. Only the event loop calls done()
- * and notify(), so that no store calls back into a request that calls it.
+ * A store begins with ngx_chat_store_base_t. The event loop calls done() and
+ * notify(), or done() the caller of ngx_chat_store_deliver(): no store calls
+ * back into a request that calls it.
  */
 
 #ifndef NGX_CHAT_STORE_H

@@ -15,16 +15,19 @@ import { newId } from '../lib/dialects.mjs';
 import { live } from '../lib/hold.mjs';
 import { statusLocation, statusOf } from '../lib/status.mjs';
 
-/* A batch that other requests have filled, and requests that wait for it. */
+/*
+ * A batch that other requests have filled, but for the room that the requests
+ * need that wait for it.
+ */
 async function crowd(scene, fillers, holds) {
   const batch = new Batch(scene, 2);
   const answers = [];
   for (let i = 0; i < fillers; i++) {
-    const calls = [batch.calls[0], ...Array.from({ length: 127 }, () =>
+    const calls = [batch.calls[0], ...Array.from({ length: 120 }, () =>
       ({ ...batch.calls[0], id: newId('call_') }))];
     const other = Object.assign(new Batch(scene, calls), { key: batch.key,
       conversation: batch.conversation });
-    answers.push(other.continue(other.results([...Array(126).keys()]
+    answers.push(other.continue(other.results([...Array(119).keys()]
       .map((k) => k + 1))));
     await answers.at(-1).sent;
   }

@@ -4,8 +4,9 @@
  * own provider finds in the file.
  *
  * The test reads the stored calls from a Redis of its own: id, kind, position
- * and fingerprint. Recordings are beside the repository; without them the test
- * is skipped with a message.
+ * and fingerprint, which must be that of the same call in the body that the
+ * SDK sends with its result. Recordings are beside the repository; without
+ * them the test is skipped with a message.
  *
  * Suite: plain.
  */
@@ -16,7 +17,6 @@ import { nginx, post, root, until } from '../lib/harness.mjs';
 import { dialects, newId } from '../lib/dialects.mjs';
 import { seeded } from '../lib/nodes.mjs';
 import { provider, sse } from '../lib/provider.mjs';
-import { digest } from '../lib/recording.mjs';
 import { redis } from '../lib/redis/redis.mjs';
 import { load } from './stage.mjs';
 
@@ -38,43 +38,14 @@ const models = {
     createAnthropic(settings)('m'),
 };
 
-/* An integer of at most 15 digits, else the bits of the double in hex. */
-function number(value) {
-  if (Number.isInteger(value) && Math.abs(value) < 1e15) {
-    return String(value || 0);
-  }
-  const bytes = Buffer.alloc(8);
-  bytes.writeDoubleBE(value);
-  return `#${bytes.toString('hex')}`;
-}
-
-/* Keys in the order of their length and bytes. */
-const order = (a, b) => Buffer.byteLength(a) - Buffer.byteLength(b)
-  || Buffer.compare(Buffer.from(a), Buffer.from(b));
-
-/* The canonical form of chat_json_canon.c. */
-function canonical(value) {
-  if (Array.isArray(value)) {
-    return `[${value.map(canonical)}]`;
-  }
-  if (value && typeof value === 'object') {
-    return `{${Object.keys(value).sort(order)
-      .map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`)}}`;
-  }
-  return typeof value === 'number' ? number(value)
-    : JSON.stringify(value);
-}
-
-const fingerprint = (name, input) => digest(name, 'json',
-  canonical(JSON.parse(input || '{}'))).toString('hex', 0, 16);
+const hello = { role: 'user', content: [{ type: 'text', text: 'Hello' }] };
 
 /*
  * The calls that a provider of the SDK finds, in order. A shell's command has
- * a form of the SDK's own, and so no fingerprint that could be compared.
+ * a form of the SDK's own, and so no input that could be compared.
  */
 async function callsOf(model) {
-  const { stream } = await model.doStream({ prompt: [{ role: 'user',
-    content: [{ type: 'text', text: 'Hello' }] }] });
+  const { stream } = await model.doStream({ prompt: [hello] });
   const parts = [];
   for await (const part of stream) {
     parts.push(part);
@@ -86,10 +57,18 @@ async function callsOf(model) {
     const { toolCallId, toolName, input, providerExecuted } = call;
     const kind = asked.has(toolCallId) ? 'a' : providerExecuted ? 'p' : 'c';
     return { id: asked.get(toolCallId) ?? toolCallId, place: i, kind,
-      fingerprint: kind === 'c' && !/shell$/.test(toolName)
-        && fingerprint(toolName, input) };
+      call: kind === 'c' && !/shell$/.test(toolName)
+        && { toolCallId, toolName, input: JSON.parse(input || '{}') } };
   });
 }
+
+/* The model sends results of these calls. */
+const answerCalls = (model, calls) => model.doStream({ prompt: [hello,
+  { role: 'assistant', content: calls.map((call) =>
+    ({ type: 'tool-call', ...call })) },
+  { role: 'tool', content: calls.map(({ input, ...call }) =>
+    ({ ...call, type: 'tool-result', output: { type: 'text', value: '1' } }))
+  } ] });
 
 const { packages, missing } = await load(Object.values(versions).join(' '));
 /* One file has several answers, which the provider sends one by one. */
@@ -100,30 +79,41 @@ const files = absent ? [] : Object.keys(models).flatMap((key) =>
       ({ key, name: `${file}${i ? `, ${i}` : ''}`,
         bytes: Buffer.from(text) }))));
 
+/* A model of a version of the SDK; send(body) returns the answer's bytes. */
+const model = (key, version, send) => models[key](
+  Object.assign({}, ...packages.slice(2 * version, 2 * version + 2)),
+  { apiKey: 'k', fetch: async (_, { body }) => new Response(await send(body),
+    { headers: { 'content-type': 'text/event-stream' } }) });
+
 /* The calls that each version of the SDK finds in a file; they agree. */
 async function expected({ key, bytes }) {
   const views = await Promise.all(Object.keys(versions).map((_, i) =>
-    callsOf(models[key](Object.assign({}, ...packages.slice(2 * i, 2 * i + 2)),
-      { apiKey: 'k', fetch: async () => new Response(bytes,
-        { headers: { 'content-type': 'text/event-stream' } }) }))));
+    callsOf(model(key, i, async () => bytes))));
   for (const view of views) {
     assert.deepEqual(view, views[0]);
   }
   return views[0];
 }
 
+/* The facts of all batches: lists of fields and values. */
+async function stored(r) {
+  const keys = await r.command('KEYS', 'chat:{*');
+  return Promise.all(keys.filter((key) => !key.endsWith(':p'))
+    .map((key) => r.command('HGETALL', key)));
+}
+
+/* The facts word/<id>: [[id, ...words of the value], ...]. */
+const named = (list, word) => list.flatMap((field, i) =>
+  (i % 2 === 0 && field.startsWith(`${word}/`)
+    ? [[field.slice(word.length + 1), ...list[i + 1].slice(1).split(' ')]]
+    : []));
+
 /* The stored calls of each batch, in order. */
 async function known(r) {
-  const keys = await r.command('KEYS', 'chat:{*');
-  const all = await Promise.all(keys.filter((key) => !key.endsWith(':p'))
-    .map((key) => r.command('HGETALL', key)));
-  return all.filter((list) => list.includes('seal')).map((list) =>
-    list.flatMap((field, i) => {
-      const [, id] = /^call\/(.*)/.exec(i % 2 ? '' : field) ?? [];
-      const [place, kind, print] = list[i + 1]?.slice(1).split(' ') ?? [];
-      return id ? [{ id, place: Number(place), kind, fingerprint: print }]
-        : [];
-    }).sort((one, other) => one.place - other.place));
+  return (await stored(r)).filter((list) => list.includes('seal'))
+    .map((list) => named(list, 'call').map(([id, place, kind, fingerprint]) =>
+      ({ id, place: Number(place), kind, fingerprint }))
+      .sort((one, other) => one.place - other.place));
 }
 
 /* Bytes in pieces, cut at up to this many positions. */
@@ -149,10 +139,25 @@ test('recordings', { skip: missing || absent }, async (t) => {
     assert.ok(got.equals(bytes), `${got.length} bytes of ${bytes.length}`);
   }
 
+  /* The fingerprints of calls, by id, in the body that the SDK sends. */
+  async function prints(key, calls) {
+    const { path, headers } = dialects[key];
+    const before = n.accessLog().length;
+    p.answer = () => sse(['data: [DONE]\n\n']);
+    await answerCalls(model(key, 0, (body) => post(n.port, path, body,
+      { ...headers, 'x-play': newId('play_') }).body()), calls);
+    await until(() => n.accessLog().length === before + 1);
+    return Object.fromEntries((await stored(r)).flatMap((list) =>
+      named(list, 'result')).map(([id, , , print]) => [id, print]));
+  }
+
   for (const one of files) {
     await t.test(`${one.key} ${one.name}, ${plays} times`, async () => {
       const calls = await expected(one);
       const members = calls.filter(({ kind }) => kind !== 'p');
+      await r.command('FLUSHALL');
+      const comparable = members.flatMap(({ call }) => call || []);
+      const print = comparable.length ? await prints(one.key, comparable) : {};
       await r.command('FLUSHALL');
       p.answer = () => sse(pieces(one.bytes, random));
       const before = n.accessLog().length;
@@ -171,7 +176,9 @@ test('recordings', { skip: missing || absent }, async (t) => {
       }, 5000, 'each batch to be known');
       for (const batch of batches) {
         assert.deepEqual(batch.map((call, i) => ({ ...call, fingerprint:
-          members[i]?.fingerprint && call.fingerprint })), members);
+          members[i]?.call && call.fingerprint })),
+        members.map(({ call, ...member }) => ({ ...member,
+          fingerprint: call && print[member.id] })));
       }
     });
   }

@@ -216,8 +216,9 @@ live('facts name workers that no worker can be', async (t) => {
 
 /* Failures to write or read a recording, and their effects. */
 const unreadable = {
-  'it is full': [{}, (r) => r.command('CONFIG', 'SET', 'maxmemory', '100kb'),
-    /OOM/, 'empty', /"finish"/],
+  'it is full, and read all the same': [{},
+    (r) => r.command('CONFIG', 'SET', 'maxmemory', '100kb'),
+    null, 'final', /"finish"/],
   'its user may not read records': [
     { acl: ['user default on nopass ~* &* +@all -xrange'] }, () => {},
     /can't run this command|NOPERM|no permissions/, null,
@@ -248,8 +249,9 @@ live('a recording that only returns errors: followers still end',
         assert.equal(word, first ?? 'error');
         batch.released();
         /* Each command for it fails, in a script or not. */
-        const found = lines(scene.n).filter((line) => words.test(line));
-        assert.ok(found.length > 0 && found.length <= 2, found.join('\n'));
+        const found = lines(scene.n).filter((line) => words?.test(line));
+        assert.ok(!words || (found.length > 0 && found.length <= 2),
+          found.join('\n'));
       })));
   }, { skip: unbuilt, concurrency: 4 });
 
