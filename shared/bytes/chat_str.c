@@ -37,31 +37,6 @@ chat_str_cut(chat_str_t *s, unsigned char end)
 }
 
 
-unsigned
-chat_slot(chat_str_t key)
-{
-    size_t               i;
-    unsigned             x, crc = 0;
-    chat_str_t           tag = key;
-    const unsigned char *close;
-
-    (void) chat_str_cut(&tag, '{');
-    close = tag.len != 0 ? memchr(tag.data, '}', tag.len) : NULL;
-
-    if (close != NULL && close != tag.data) {
-        key = chat_str(tag.data, (size_t) (close - tag.data));
-    }
-
-    for (i = 0; i < key.len; i++) {
-        x = (crc >> 8) ^ key.data[i];
-        x ^= x >> 4;
-        crc = ((crc << 8) ^ (x << 12) ^ (x << 5) ^ x) & 0xffff;
-    }
-
-    return crc % CHAT_SLOTS;
-}
-
-
 int
 chat_str_number(chat_str_t s, uint64_t *out)
 {

@@ -146,15 +146,6 @@ chat_str_after(chat_str_t s, const char *prefix, chat_str_t *rest)
  */
 int chat_str_number(chat_str_t s, uint64_t *out);
 
-#define CHAT_SLOTS 16384
-
-/*
- * The slot of a key in a Redis cluster: CRC16 (XMODEM: x^16 + x^12 + x^5 + 1)
- * of what is between its first { and the first } behind that, if that is not
- * empty, else of all of it.
- */
-unsigned chat_slot(chat_str_t key);
-
 #define CHAT_DIGITS 20 /* bytes of a number at most */
 
 /* Writes n in decimal, up to end; returns where it begins. */

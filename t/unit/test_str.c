@@ -7,6 +7,7 @@
  */
 
 #include "bytes/chat_digest.h"
+#include "bytes/chat_slot.h"
 #include "bytes/chat_utf8.h"
 
 #include <setjmp.h>

@@ -14,6 +14,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
+#include "bytes/chat_slot.h"
 #include "store/redis/ngx_chat_redis_client.h"
 
 #define NGX_CHAT_REDIS_MASTERS 250
