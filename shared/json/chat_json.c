@@ -492,6 +492,14 @@ chat_json_unescape(chat_str_t s, unsigned char *out)
 }
 
 
+/* A caller looks at the value: see stream/chat_form.h. */
+static void
+chat_json_note(const chat_json_t *node)
+{
+    ((chat_json_t *) node)->read = 1;
+}
+
+
 chat_str_t
 chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
 {
@@ -502,7 +510,7 @@ chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
         return chat_str(NULL, 0);
     }
 
-    ((chat_json_t *) node)->read = 1; /* see stream/chat_form.h */
+    chat_json_note(node);
     s = chat_str(doc->text.data + node->start + 1,
                  node->end - node->start - 2);
     if ((node->has & CHAT_JSON_ESCAPED) == 0) {
@@ -524,7 +532,7 @@ chat_json_equals(chat_json_doc_t *doc, const chat_json_t *node,
         return 0;
     }
 
-    ((chat_json_t *) node)->read = 1; /* see stream/chat_form.h */
+    chat_json_note(node);
     return is_same(doc, node->start, node->end, node->has, text, len);
 }
 
@@ -541,12 +549,15 @@ chat_json_key_is(chat_json_doc_t *doc, const chat_json_t *member,
 
 /* The same of an object in which keys have escapes. */
 static __attribute__((noinline)) chat_json_t *
-find_decoded(chat_json_doc_t *doc, const chat_json_t *object, const char *key)
+find_decoded(chat_json_doc_t *doc, const chat_json_t *object, const char *key,
+             size_t len)
 {
     chat_json_t *member, *found = NULL;
 
     for (member = object->child; member != NULL; member = member->next) {
-        if (chat_json_key_is(doc, member, key)) {
+        if (is_same(doc, member->key_start, member->key_end, member->key_has,
+                    key, len))
+        {
             doc->duplicate |= found != NULL;
             found = member;
         }
@@ -568,7 +579,7 @@ chat_json_find(chat_json_doc_t *doc, const chat_json_t *object,
     }
 
     if ((object->has & CHAT_JSON_KEYS) != 0) {
-        return find_decoded(doc, object, key);
+        return find_decoded(doc, object, key, len);
     }
 
     for (member = object->child; member != NULL; member = member->next) {
@@ -631,7 +642,7 @@ chat_json_raw(const chat_json_doc_t *doc, const chat_json_t *node)
         return chat_str(NULL, 0);
     }
 
-    ((chat_json_t *) node)->read = 1; /* see stream/chat_form.h */
+    chat_json_note(node);
     return chat_str(doc->text.data + node->start, node->end - node->start);
 }
 
