@@ -394,21 +394,3 @@ chat_calls_left(chat_calls_t *calls, const chat_stream_call_t *call,
         memmove(at, at + 1, (--calls->ndropped - rank) * sizeof(*at));
     }
 }
-
-
-void
-chat_calls_hash(chat_calls_t *calls, chat_json_doc_t *doc,
-                const chat_json_t *value, chat_str_t absent, chat_hash_t *out)
-{
-    chat_mix_t mix;
-
-    chat_mix_init(&mix, calls->tenant);
-
-    if (value == NULL) {
-        chat_mix_add(&mix, absent);
-    } else {
-        calls->failed |= chat_json_mix(doc, value, &mix) != CHAT_OK;
-    }
-
-    chat_mix_end(&mix, out->bytes);
-}

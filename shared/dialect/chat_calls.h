@@ -141,11 +141,6 @@ void chat_calls_args_add(chat_calls_t *calls, chat_stream_call_t *call,
                          chat_str_t text);
 void chat_calls_args_free(chat_calls_t *calls, chat_stream_call_t *call);
 
-/* The hash of a result: of this value; NULL: of the JSON text absent. */
-void chat_calls_hash(chat_calls_t *calls, chat_json_doc_t *doc,
-                     const chat_json_t *value, chat_str_t absent,
-                     chat_hash_t *out);
-
 /* An event that opened the call has left, or was dropped. */
 void chat_calls_left(chat_calls_t *calls, const chat_stream_call_t *call,
                      int dropped);

@@ -101,3 +101,23 @@ chat_end_find(chat_str_t name)
 
     return (chat_end_e) end;
 }
+
+
+chat_rc_e
+chat_result_hash(const chat_digest_t *tenant, chat_json_doc_t *doc,
+                 const chat_json_t *value, chat_str_t absent, chat_hash_t *out)
+{
+    chat_rc_e  rc = CHAT_OK;
+    chat_mix_t mix;
+
+    chat_mix_init(&mix, tenant);
+
+    if (value == NULL) {
+        chat_mix_add(&mix, absent);
+    } else {
+        rc = chat_json_mix(doc, value, &mix);
+    }
+
+    chat_mix_end(&mix, out->bytes);
+    return rc;
+}

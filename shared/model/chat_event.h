@@ -159,11 +159,19 @@ chat_mark_t *chat_events_mark(chat_events_t *events, chat_stream_call_t *call);
  * or another order of keys, are the same call. Arguments that do not parse
  * count as bytes; empty ones as {}. CHAT_ERROR: no memory.
  * The key is the tenant's digest, which can be guessed if the tenant is short.
- * Who knows it can make texts collide, but confuses only one call with itself:
- * these hashes, and those of results, are compared within one call.
+ * A client that knows it can make texts collide, but confuses only one call
+ * with itself: these hashes, and those of results, are compared within a call.
  */
 chat_rc_e chat_fingerprint(const chat_digest_t *tenant, chat_str_t name,
                            chat_str_t args, chat_hash_t *out);
+
+/*
+ * Hash of a result by value, with the same key; NULL: of the JSON text absent.
+ * CHAT_ERROR: no memory.
+ */
+chat_rc_e chat_result_hash(const chat_digest_t *tenant, chat_json_doc_t *doc,
+                           const chat_json_t *value, chat_str_t absent,
+                           chat_hash_t *out);
 
 extern const char *const chat_outcome_names[];
 extern const char *const chat_end_names[];

@@ -267,7 +267,6 @@ chat_external_fact(chat_external_t *out, const chat_external_item_t *item,
     chat_rc_e   rc;
     chat_buf_t  text = { 0 };
     chat_str_t  payload = chat_json_raw(&out->doc, item->value);
-    chat_mix_t  mix;
     chat_hash_t digest;
 
     if (item->outcome == CHAT_OUTCOME_NONE) {
@@ -275,9 +274,8 @@ chat_external_fact(chat_external_t *out, const chat_external_item_t *item,
         return;
     }
 
-    chat_mix_init(&mix, out->tenant);
-    rc = chat_json_mix(&out->doc, item->value, &mix);
-    chat_mix_end(&mix, digest.bytes);
+    rc = chat_result_hash(out->tenant, &out->doc, item->value, chat_cstr(""),
+                          &digest);
 
     if (rc == CHAT_OK && dialect->plain_text
         && item->value->type != CHAT_JSON_STRING)

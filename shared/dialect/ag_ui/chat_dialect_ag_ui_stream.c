@@ -297,8 +297,10 @@ add_result(reader_t *r, const chat_json_t *node)
     }
 
     said = chat_ag_ui_tool_said(r->reader.doc, node, &event->outcome);
-    chat_calls_hash(&r->reader.calls, r->reader.doc, said,
-                    chat_cstr(CHAT_AG_UI_NO_CONTENT), &event->digest);
+    r->reader.calls.failed |=
+        chat_result_hash(r->reader.calls.tenant, r->reader.doc, said,
+                         chat_cstr(CHAT_AG_UI_NO_CONTENT), &event->digest)
+        != CHAT_OK;
 
     return event;
 }

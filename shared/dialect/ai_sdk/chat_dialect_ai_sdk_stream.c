@@ -194,8 +194,10 @@ read_output(reader_t *r, unsigned outcome)
     event->text = node != NULL ? chat_json_raw(r->reader.doc, node)
                                : chat_cstr(failed ? CHAT_AI_SDK_NO_ERROR
                                                   : CHAT_AI_SDK_NO_OUTPUT);
-    chat_calls_hash(&r->reader.calls, r->reader.doc, node, event->text,
-                    &event->digest);
+    r->reader.calls.failed |=
+        chat_result_hash(r->reader.calls.tenant, r->reader.doc, node,
+                         event->text, &event->digest)
+        != CHAT_OK;
 }
 
 
