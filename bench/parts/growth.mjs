@@ -91,8 +91,8 @@ async function calls(all) {
 }
 
 /*
- * Beside plain NGINX, whose own cost of a long body grows faster than the
- * body: it leaves the caches and costs page faults. The exponents are those of
+ * Beside plain NGINX: its own cost of a long body grows faster than the body,
+ * which leaves the caches and costs page faults. The exponents are those of
  * what the module adds.
  */
 const bodies = async (all) => {

@@ -156,7 +156,7 @@ void
 ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx)
 {
     uint32_t       status = ctx->response.status;
-    chat_attempt_t none;
+    chat_attempt_t none = { 0 };
 
     if (ctx->response.answered) {
         return;

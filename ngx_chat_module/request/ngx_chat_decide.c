@@ -58,20 +58,23 @@ ask(ngx_chat_ctx_t *ctx, const chat_key_t *key, const chat_facts_t *facts,
 
 /* The store cannot be asked, or has lost what the request knows. */
 
+/* By whether the hold ends by a bounce, and whether the store is full. */
+static const chat_reason_e refusals[][2] = {
+    { CHAT_REASON_REFUSED_STORE_UNAVAILABLE, CHAT_REASON_REFUSED_STORE_FULL },
+    { CHAT_REASON_BOUNCED_STORE_UNAVAILABLE, CHAT_REASON_BOUNCED_STORE_FULL }
+};
+
+
 void
 ngx_chat_decide_refuse(ngx_chat_ctx_t *ctx)
 {
-    ngx_uint_t full = ctx->barrier.full;
+    ngx_uint_t full = ctx->barrier.full != 0;
     ngx_uint_t bounced = ctx->wait.held && ctx->dialect->one_by_one;
 
     ctx->act.reply = bounced ? chat_gate_incomplete(ctx->dialect)
                      : full  ? CHAT_REPLY_STORE_FULL
                              : CHAT_REPLY_STORE_UNAVAILABLE;
-    act(ctx, CHAT_ACT_REPLY,
-        bounced ? full ? CHAT_REASON_BOUNCED_STORE_FULL
-                       : CHAT_REASON_BOUNCED_STORE_UNAVAILABLE
-        : full  ? CHAT_REASON_REFUSED_STORE_FULL
-                : CHAT_REASON_REFUSED_STORE_UNAVAILABLE);
+    act(ctx, CHAT_ACT_REPLY, refusals[bounced][full]);
 }
 
 
