@@ -26,6 +26,7 @@ typedef struct {
     ngx_chain_t    *first;
     ngx_chain_t   **next;
     ngx_uint_t      failed; /* 1: the answer breaks off; stays 1 */
+    ngx_uint_t      whole;  /* 1: the input is the last of the upstream */
     ngx_buf_t       spare;  /* without memory, for what is not sent */
 } ngx_chat_chain_t;
 
@@ -213,7 +214,7 @@ add_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in, const chat_piece_t *pieces,
     ngx_buf_t      *carrier;
     ngx_chat_ctx_t *ctx = chain->ctx;
 
-    for (carried = n; carried > 0; carried--) {
+    for (carried = chain->whole ? 0 : n; carried > 0; carried--) {
         if (pieces[carried - 1].in_input) {
             break;
         }
@@ -233,7 +234,7 @@ add_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in, const chat_piece_t *pieces,
         }
     }
 
-    if (n == 0 && in != NULL) {
+    if ((n == 0 || chain->whole) && in != NULL) {
         in->pos = in->last;
     } else if (carried == 0 && in != NULL) {
         take_input(chain, in);
@@ -389,15 +390,38 @@ add_buffer(ngx_chat_chain_t *chain, ngx_buf_t *b)
 }
 
 
+/*
+ * 1 if the input is the last that the upstream brings. Once it is consumed,
+ * the upstream ends the body before it returns, and its buffer is read no
+ * more: what is made of the input can wait for that end, and leave with it.
+ */
+static ngx_uint_t
+is_whole(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
+{
+    ngx_http_upstream_t *u = ctx->request->upstream;
+
+    if (in == NULL || u == NULL || u->buffering || u->length != 0) {
+        return 0;
+    }
+
+    while (in != NULL && in->buf->tag == u->output.tag) {
+        in = in->next;
+    }
+
+    return in == NULL;
+}
+
+
 ngx_int_t
 ngx_chat_output(ngx_chat_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out)
 {
     ngx_chat_chain_t chain;
 
     chain.ctx = ctx;
-    chain.first = NULL;
-    chain.next = &chain.first;
+    chain.first = ctx->filter->held;
+    chain.next = chain.first != NULL ? ctx->filter->next : &chain.first;
     chain.failed = 0;
+    chain.whole = is_whole(ctx, in);
 
     for (; in != NULL && !chain.failed; in = in->next) {
         add_buffer(&chain, in->buf);
@@ -409,7 +433,9 @@ ngx_chat_output(ngx_chat_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out)
 
     ctx->step(ctx, NGX_CHAT_EVENT_STREAM);
     ngx_chat_stall_progress(ctx);
-    *out = chain.first;
+    ctx->filter->next = chain.next;
+    ctx->filter->held = chain.whole ? chain.first : NULL;
+    *out = chain.whole ? NULL : chain.first;
     return NGX_OK;
 }
 
