@@ -100,8 +100,9 @@ mix_last(chat_mix_t *mix, chat_str_t s)
 }
 
 
-void
-chat_mix_add(chat_mix_t *mix, chat_str_t s)
+/* Inline: chat_mix_hash() needs but one of the states. */
+static inline chat_mix_t
+mix_text(chat_mix_t *mix, chat_str_t s)
 {
     size_t     len = s.len;
     chat_mix_t local;
@@ -119,5 +120,19 @@ chat_mix_add(chat_mix_t *mix, chat_str_t s)
 
     mix_last(&local, s);
     mix_words(&local, len, 0);
-    *mix = local;
+    return local;
+}
+
+
+void
+chat_mix_add(chat_mix_t *mix, chat_str_t s)
+{
+    *mix = mix_text(mix, s);
+}
+
+
+uint64_t
+chat_mix_hash(chat_mix_t mix, chat_str_t s)
+{
+    return mix_text(&mix, s).state[0];
 }
