@@ -9,6 +9,7 @@
  */
 
 #include "bytes/chat_utf8.h"
+#include "bytes/chat_word.h"
 #include "json/chat_json.h"
 #include "json/chat_json_scan.h"
 
@@ -377,7 +378,7 @@ chat_json_hex4(const unsigned char *p)
 static size_t
 chat_json_decode(chat_str_t *s, unsigned char out[4])
 {
-    size_t   used = 2;
+    size_t   used = 6;
     uint32_t ch, low;
 
     static const unsigned char letters[256] = {
@@ -385,35 +386,30 @@ chat_json_decode(chat_str_t *s, unsigned char out[4])
         ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t',
     };
 
-    if (s->data[0] != '\\') {
-        out[0] = s->data[0];
-        *s = chat_str(s->data + 1, s->len - 1);
+    if (s->data[0] != '\\' || s->data[1] != 'u') {
+        used = s->data[0] == '\\' ? 2 : 1;
+        out[0] = used == 2 ? letters[s->data[1]] : s->data[0];
+        *s = chat_str(s->data + used, s->len - used);
         return 1;
     }
 
-    ch = letters[s->data[1]];
+    ch = chat_json_hex4(s->data + 2);
 
-    if (s->data[1] == 'u') {
-        ch = chat_json_hex4(s->data + 2);
-        used = 6;
+    if (ch >= 0xd800 && ch <= 0xdfff) {
+        low = s->len >= 12 && s->data[6] == '\\' && s->data[7] == 'u'
+                  ? chat_json_hex4(s->data + 8)
+                  : 0;
 
-        if (ch >= 0xd800 && ch <= 0xdfff) {
-            low = s->len >= 12 && s->data[6] == '\\' && s->data[7] == 'u'
-                      ? chat_json_hex4(s->data + 8)
-                      : 0;
+        if (ch <= 0xdbff && low >= 0xdc00 && low <= 0xdfff) {
+            ch = 0x10000 + ((ch - 0xd800) << 10) + (low - 0xdc00);
+            used = 12;
 
-            if (ch <= 0xdbff && low >= 0xdc00 && low <= 0xdfff) {
-                ch = 0x10000 + ((ch - 0xd800) << 10) + (low - 0xdc00);
-                used = 12;
-
-            } else {
-                ch = 0xfffd;
-            }
+        } else {
+            ch = 0xfffd;
         }
     }
 
     *s = chat_str(s->data + used, s->len - used);
-
     return chat_utf8_put(ch, out);
 }
 
@@ -475,17 +471,21 @@ is_same(const chat_json_doc_t *doc, uint32_t start, uint32_t end, unsigned has,
 unsigned char *
 chat_json_unescape(chat_str_t s, unsigned char *out)
 {
-    size_t               n;
-    const unsigned char *escape;
+    size_t   n;
+    uint64_t word;
 
-    while (s.len != 0) {
-        escape = memchr(s.data, '\\', s.len);
-        n = escape ? (size_t) (escape - s.data) : s.len;
-
-        memcpy(out, s.data, n);
+    while (s.len >= sizeof(word)) {
+        word = chat_word_at(s.data);
+        memcpy(out, &word, sizeof(word));
+        word = chat_word_zeros(word ^ CHAT_WORD('\\'));
+        n = word != 0 ? chat_word_first(word) : sizeof(word);
         out += n;
         s = chat_str(s.data + n, s.len - n);
-        out += s.len != 0 ? chat_json_decode(&s, out) : 0;
+        out += word != 0 ? chat_json_decode(&s, out) : 0;
+    }
+
+    while (s.len != 0) {
+        out += chat_json_decode(&s, out);
     }
 
     return out;
