@@ -120,13 +120,20 @@ ngx_chat_nginx_upstream_longest(ngx_http_request_t *r)
 
 
 ngx_uint_t
+ngx_chat_nginx_ignores_abort(ngx_http_request_t *r)
+{
+    return r->upstream->conf->ignore_client_abort || r->upstream->store;
+}
+
+
+ngx_uint_t
 ngx_chat_nginx_client_is_gone(ngx_http_request_t *r)
 {
     char              byte;
     ssize_t           n;
     ngx_connection_t *c = r->connection;
 
-    if (r->upstream->conf->ignore_client_abort || r->upstream->store) {
+    if (ngx_chat_nginx_ignores_abort(r)) {
         /* nothing can be written to it: its next event would find that */
         return c->error && r->upstream->header_sent;
     }

@@ -56,6 +56,14 @@ void ngx_chat_nginx_upstream_yield(ngx_connection_t *c);
 ngx_msec_t ngx_chat_nginx_upstream_longest(ngx_http_request_t *r);
 
 /*
+ * 1 if the upstream goes on for a client that has shut its side of the
+ * connection (proxy_ignore_client_abort, proxy_store). Once the upstream has
+ * ended, ngx_http_test_reading() closes such a connection, with all output
+ * that waits for the client.
+ */
+ngx_uint_t ngx_chat_nginx_ignores_abort(ngx_http_request_t *r);
+
+/*
  * 1 if the client has gone, as ngx_http_upstream_check_broken_connection()
  * finds it, which would end the request.
  */

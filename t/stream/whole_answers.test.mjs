@@ -125,3 +125,28 @@ test('a client that reads late gets all of a long answer', { skip: unbuilt },
     await until(() => socket.readableEnded);
     assert.ok(body(got) === long, `${got.length} bytes`);
   });
+
+test('a client that has shut its side gets all of a long answer',
+  { skip: unbuilt }, async (t) => {
+    const long = text.repeat(16000);
+    const up = await upstream(t, async (socket) => {
+      socket.write(sized(long) + long.slice(0, -40000));
+      await pause(200);
+      socket.write(long.slice(-40000));
+    });
+    const [port] = await freePorts(1);
+    await nginx(t, { upstream: up.port,
+      server: `listen 127.0.0.1:${port} sndbuf=8k;`,
+      location: `proxy_buffering off; proxy_ignore_client_abort on;
+        proxy_buffer_size 16m; proxy_buffers 3 16m;` });
+    const socket = net.connect({ port, host: '127.0.0.1',
+      allowHalfOpen: true }).pause();
+    t.after(() => socket.destroy());
+    let got = '';
+    socket.setEncoding('utf8').on('data', (piece) => { got += piece; });
+    socket.pause().end(request.replace('HTTP/1.1', 'HTTP/1.0'));
+    await pause(500);
+    socket.resume();
+    await until(() => socket.readableEnded);
+    assert.equal(got.length - got.indexOf('\r\n\r\n') - 4, long.length);
+  });
