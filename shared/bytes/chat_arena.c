@@ -50,13 +50,9 @@ static size_t        small; /* of these, in blocks below the largest */
 static size_t
 index_of(size_t size)
 {
-    size_t i = 0;
+    unsigned long long times = (size - 1) / CHAT_ARENA_FIRST;
 
-    while (((size_t) CHAT_ARENA_FIRST << i) < size) {
-        i++;
-    }
-
-    return i;
+    return 63 - (size_t) __builtin_clzll(2 * times + 1);
 }
 
 
@@ -163,12 +159,28 @@ chat_arena_destroy(chat_arena_t *arena)
 }
 
 
+/* The same as chat_arena_take() where the block has no room. */
+static __attribute__((noinline)) void *
+chat_arena_extend(chat_arena_t *arena, size_t size)
+{
+    size_t next =
+        arena->used < CHAT_ARENA_LARGEST ? arena->used : CHAT_ARENA_LARGEST;
+    chat_block_t *block =
+        chat_block_create(arena->current, size > next ? size : next);
+
+    if (block == NULL) {
+        return NULL;
+    }
+
+    arena->current = block;
+    return chat_arena_take(arena, size);
+}
+
+
 void *
 chat_arena_take(chat_arena_t *arena, size_t size)
 {
-    void         *p;
-    size_t        next;
-    chat_block_t *block;
+    chat_block_t *block = arena->current;
 
     if (size > SIZE_MAX - CHAT_ARENA_ALIGN) {
         return NULL;
@@ -180,25 +192,13 @@ chat_arena_take(chat_arena_t *arena, size_t size)
         return NULL;
     }
 
-    block = arena->current;
-
     if (size > block->size - block->used) {
-        next = arena->used < CHAT_ARENA_FIRST     ? CHAT_ARENA_FIRST
-               : arena->used < CHAT_ARENA_LARGEST ? arena->used
-                                                  : CHAT_ARENA_LARGEST;
-        block = chat_block_create(block, size > next ? size : next);
-        if (block == NULL) {
-            return NULL;
-        }
-
-        arena->current = block;
+        return chat_arena_extend(arena, size);
     }
 
-    p = block->data + block->used;
     block->used += size;
     arena->used += size;
-
-    return p;
+    return block->data + block->used - size;
 }
 
 
@@ -244,27 +244,34 @@ chat_block_grow(chat_arena_t *arena, void *items, size_t size)
 }
 
 
-/* The list with room for twice as many items; NULL without memory. */
-static void *
-chat_arena_grow(chat_arena_t *arena, void *items, size_t *size, size_t bytes)
+/* The same as chat_arena_push() of a list that is full. */
+static __attribute__((noinline)) void *
+chat_arena_grow(chat_arena_t *arena, void *list, size_t *count, size_t *size,
+                size_t bytes)
 {
-    void  *grown;
+    void  *items, *grown;
     size_t room = *size == 0 ? CHAT_ARENA_ITEMS : 2 * *size;
 
     if (*size > SIZE_MAX / 2 / bytes) {
         return NULL;
     }
 
+    memcpy(&items, list, sizeof(items)); /* a pointer to any type */
     grown = chat_block_grow(arena, items, *size * bytes);
     if (grown == NULL) {
         grown = chat_arena_take(arena, room * bytes);
-        if (grown != NULL && *size != 0) {
+        if (grown == NULL) {
+            return NULL;
+        }
+
+        if (*size != 0) {
             memcpy(grown, items, *size * bytes);
         }
     }
 
-    *size = grown != NULL ? room : *size;
-    return grown;
+    memcpy(list, &grown, sizeof(grown));
+    *size = room;
+    return chat_arena_push(arena, list, count, size, bytes);
 }
 
 
@@ -272,22 +279,14 @@ void *
 chat_arena_push(chat_arena_t *arena, void *list, size_t *count, size_t *size,
                 size_t bytes)
 {
-    unsigned char *items, *item;
-
-    memcpy(&items, list, sizeof(items)); /* a pointer to any type */
+    char *items;
 
     if (*count >= *size) {
-        items = chat_arena_grow(arena, items, size, bytes);
-        if (items == NULL) {
-            return NULL;
-        }
-
-        memcpy(list, &items, sizeof(items));
+        return chat_arena_grow(arena, list, count, size, bytes);
     }
 
-    item = items + (*count)++ * bytes;
-    memset(item, 0, bytes);
-    return item;
+    memcpy(&items, list, sizeof(items));
+    return memset(items + (*count)++ * bytes, 0, bytes);
 }
 
 
