@@ -9,6 +9,13 @@
 
 #include "bytes/chat_str.h"
 
+static inline int
+chat_utf8_follows(unsigned char c)
+{
+    return (c & 0xc0) == 0x80;
+}
+
+
 /*
  * The bytes of the character that s, which is not empty, begins with. 0: it
  * begins with none.
@@ -16,31 +23,26 @@
 static inline size_t
 chat_utf8_len(chat_str_t s)
 {
-    size_t               i, n;
+    size_t               n;
+    unsigned char        low, high;
     const unsigned char *p = s.data;
-    unsigned char        low = 0x80, high = 0xbf;
 
-    if (p[0] < 0xc2 || p[0] > 0xf4) {
-        return p[0] < 0x80;
+    if (p[0] < 0xe0) {
+        return p[0] < 0x80                                             ? 1
+               : p[0] >= 0xc2 && s.len >= 2 && chat_utf8_follows(p[1]) ? 2
+                                                                       : 0;
     }
-
-    n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
 
     /* what would be overlong, a surrogate, or above U+10FFFF */
-    low = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : low;
-    high = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : high;
+    low = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
+    high = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
+    n = p[0] < 0xf0 ? 3 : 4;
 
-    if (s.len < n || p[1] < low || p[1] > high) {
-        return 0;
-    }
-
-    for (i = 2; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-
-    return n;
+    return p[0] <= 0xf4 && s.len >= n && p[1] >= low && p[1] <= high
+                   && chat_utf8_follows(p[2])
+                   && (n == 3 || chat_utf8_follows(p[3]))
+               ? n
+               : 0;
 }
 
 

@@ -83,14 +83,6 @@ character_end(const unsigned char *p, const unsigned char *end)
 
 #define CHAT_AVX2 __attribute__((target("avx2,bmi")))
 
-/* What the bytes of a block are, by bits. */
-typedef struct {
-    uint64_t backslashes;
-    uint64_t escaped; /* a backslash before them */
-    uint64_t stop;    /* not usual; of an escape its second byte */
-} chat_marks_t;
-
-
 /* The high bits of the bytes in the two halves of a block. */
 static inline CHAT_AVX2 uint64_t
 bits_of(__m256i low, __m256i high)
@@ -135,60 +127,53 @@ letter(__m256i bytes)
 
 
 /*
- * The bits of the bytes that a backslash before them escapes. *odd: the first
- * byte of this block is one; then of the next block. Of a row of backslashes
- * each second one is escaped: the subtraction carries along the row.
+ * The bits of the bytes that a backslash before them escapes. Of a row of
+ * backslashes each second one is: the subtraction carries along the row.
  */
-static inline CHAT_AVX2 uint64_t
-escaped_bits(uint64_t backslashes, uint64_t *odd)
+static inline uint64_t
+escaped_bits(uint64_t backslashes)
 {
-    uint64_t alternate = 0xaaaaaaaaaaaaaaaa, first = backslashes & ~*odd;
-    uint64_t ends = ((first << 1 | alternate) - first) ^ alternate;
-    uint64_t escaped = ends ^ (backslashes | *odd);
+    uint64_t alternate = 0xaaaaaaaaaaaaaaaa;
 
-    *odd = (ends & backslashes) >> (CHAT_SCAN_BLOCK - 1);
-    return escaped;
+    return ((backslashes << 1 | alternate) - backslashes) ^ alternate
+           ^ backslashes;
 }
 
 
-static inline CHAT_AVX2 chat_marks_t
-marks_of(const unsigned char *p, uint64_t *odd)
+/* The bits of the bytes that are not usual; of an escape its second byte. */
+static inline CHAT_AVX2 uint64_t
+stops_of(const unsigned char *p, uint64_t *backslashes, uint64_t *escaped)
 {
-    __m256i      low = _mm256_loadu_si256((const __m256i *) p);
-    __m256i      high = _mm256_loadu_si256((const __m256i *) (p + 32));
-    chat_marks_t marks = { 0 };
+    __m256i  low = _mm256_loadu_si256((const __m256i *) p);
+    __m256i  high = _mm256_loadu_si256((const __m256i *) (p + 32));
+    uint64_t stops = bits_of(special(low), special(high));
 
-    marks.backslashes = bits_of(equal(low, '\\'), equal(high, '\\'));
-    marks.stop = bits_of(special(low), special(high));
+    *backslashes = bits_of(equal(low, '\\'), equal(high, '\\'));
+    *escaped = 0;
 
-    if ((marks.backslashes | *odd) != 0) {
-        marks.escaped = escaped_bits(marks.backslashes, odd);
-        marks.stop = (marks.stop & ~marks.escaped)
-                     | (marks.escaped & ~bits_of(letter(low), letter(high)));
+    if (*backslashes != 0) {
+        *escaped = escaped_bits(*backslashes);
+        stops = (stops & ~*escaped)
+                | (*escaped & ~bits_of(letter(low), letter(high)));
     }
 
-    return marks;
+    return stops;
 }
 
 
-/* The first byte of the block at p that other code has to look at. */
-static inline unsigned
-stop_of(const unsigned char *p, const chat_marks_t *marks, unsigned *has)
+/* The first of these bytes of the block at p that is in no character. */
+static __attribute__((noinline)) unsigned
+stop_of(const unsigned char *p, uint64_t stop, uint64_t escaped)
 {
-    size_t   n, escaped;
+    size_t   n;
     unsigned bit;
-    uint64_t stop = marks->stop;
 
-    for (/* void */; stop != 0; stop &= ~((((uint64_t) 1 << n) - 1) << bit)) {
+    for (/* void */; stop != 0; stop &= -(uint64_t) 2 << (bit + n - 1)) {
         bit = (unsigned) __builtin_ctzll(stop);
-        escaped = marks->escaped >> bit & 1;
-        n = escaped ? p[bit] == '/'
-                    : chat_utf8_len(chat_str(p + bit, CHAT_SCAN_BLOCK - bit));
-        if (n + escaped < 2) {
+        n = chat_utf8_len(chat_str(p + bit, CHAT_SCAN_BLOCK - bit));
+        if (n < 2 || (escaped >> bit & 1) != 0) {
             return bit;
         }
-
-        *has |= escaped ? CHAT_JSON_VARIED : 0u;
     }
 
     return CHAT_SCAN_BLOCK;
@@ -196,34 +181,38 @@ stop_of(const unsigned char *p, const chat_marks_t *marks, unsigned *has)
 
 
 /*
- * Moves over blocks of characters and the usual escapes. Returns where it
- * stops: at the closing quote, or where other code has to look: at an escape,
- * a control character, a character that is invalid or goes on in the next
- * block, or in the last bytes.
+ * Moves over blocks, one at least, of characters and the usual escapes.
+ * Returns where it stops: at the closing quote, or where other code has to
+ * look: at an escape, a control character, a character that is invalid or goes
+ * on in the next block, or in the last bytes. The next block begins with an
+ * escape that the last byte begins.
  */
 static CHAT_AVX2 const unsigned char *
 blocks_end(const unsigned char *p, const unsigned char *end, unsigned *has)
 {
-    unsigned     bit;
-    uint64_t     odd = 0, escapes = 0;
-    chat_marks_t marks;
+    unsigned             bit;
+    uint64_t             stops, backslashes, escaped, escapes = 0;
+    const unsigned char *last = end - CHAT_SCAN_BLOCK;
 
-    for (/* void */; end - p >= CHAT_SCAN_BLOCK; p += CHAT_SCAN_BLOCK) {
-        marks = marks_of(p, &odd);
-        bit = stop_of(p, &marks, has);
+    do {
+        stops = stops_of(p, &backslashes, &escaped);
 
-        if (bit < CHAT_SCAN_BLOCK) {
-            escapes |= marks.backslashes & (((uint64_t) 1 << bit) - 1);
-            odd = marks.escaped >> bit & 1;
-            p += bit;
-            break;
+        if (stops != 0) {
+            bit = (unsigned) __builtin_ctzll(stops);
+            bit = p[bit] == '"' ? bit : stop_of(p, stops, escaped);
+            if (bit < CHAT_SCAN_BLOCK) {
+                escapes |= backslashes & (((uint64_t) 1 << bit) - 1);
+                p += bit - (escaped >> bit & 1);
+                break;
+            }
         }
 
-        escapes |= marks.backslashes;
-    }
+        escapes |= backslashes;
+        p += CHAT_SCAN_BLOCK - ((backslashes & ~escaped) >> 63);
+    } while (p <= last);
 
     *has |= escapes ? CHAT_JSON_ESCAPED : 0u;
-    return p - odd;
+    return p;
 }
 
 
