@@ -21,9 +21,8 @@ typedef struct {
     chat_json_t     *node;
     chat_json_t    **tail;    /* where its next child goes */
     chat_json_type_e least;   /* of the children that the tree has */
-    uint32_t         key_len; /* of the last member, in an object */
+    uint32_t         key_len; /* of the last member; 0: there is none */
     unsigned char    close;   /* its last bracket */
-    unsigned char    begun;   /* it has a member or element */
 } chat_json_open_t;
 
 /*
@@ -59,13 +58,17 @@ space_end(const unsigned char *p, const unsigned char *end, chat_json_t *node)
 }
 
 
-/* Skips white space. Returns the character at *at then; NUL: the text ends. */
+/*
+ * Skips white space, if this usual character is not at *at. Returns the one
+ * that is there then; NUL: the text ends.
+ */
 static inline unsigned char
-next(const chat_json_parser_t *parser, const unsigned char **at)
+next(const chat_json_parser_t *parser, const unsigned char **at,
+     unsigned char usual)
 {
     const unsigned char *p = *at, *end = parser->end;
 
-    if (p != end && *p > ' ') {
+    if (p != end && (*p == usual || *p > ' ')) {
         return *p;
     }
 
@@ -96,13 +99,11 @@ allocate_nodes(chat_json_parser_t *parser)
  * without memory.
  */
 static inline chat_json_t *
-add_value(chat_json_parser_t *parser, chat_json_type_e type, unsigned has,
+add_value(chat_json_parser_t *parser, chat_json_type_e type,
           const unsigned char *start, const unsigned char *p)
 {
     chat_json_t      *node = parser->nodes;
     chat_json_open_t *open = parser->open;
-
-    open->begun = 1;
 
     if (type < open->least) {
         open->node->opaque = 1;
@@ -110,14 +111,10 @@ add_value(chat_json_parser_t *parser, chat_json_type_e type, unsigned has,
         return parser->left_out;
     }
 
-    node->next = node->child = NULL;
     node->start = (uint32_t) (start - parser->text);
     node->end = (uint32_t) (p - parser->text);
     node->type = type;
-    node->has = (unsigned char) has;
-    node->read = node->opaque = 0;
 
-    open->node->has |= (unsigned char) (has | node->key_has);
     *open->tail = node;
     open->tail = &node->next;
 
@@ -128,19 +125,19 @@ add_value(chat_json_parser_t *parser, chat_json_type_e type, unsigned has,
 }
 
 
-/* Begins an array or object with its first bracket; close is the last one. */
+/* Begins an array or object with its first bracket. */
 static inline const unsigned char *
-add_open(chat_json_parser_t *parser, chat_json_type_e type,
-         unsigned char close, const unsigned char *p)
+add_open(chat_json_parser_t *parser, const unsigned char *p)
 {
-    chat_json_t *node;
+    chat_json_t     *node;
+    chat_json_type_e type = *p == '{' ? CHAT_JSON_OBJECT : CHAT_JSON_ARRAY;
 
     if (parser->open == parser->opened + CHAT_JSON_DEPTH) {
         parser->rc = CHAT_LIMIT;
         return NULL;
     }
 
-    node = add_value(parser, type, 0, p, p + 1);
+    node = add_value(parser, type, p, p + 1);
     if (node == NULL) {
         return NULL;
     }
@@ -151,37 +148,49 @@ add_open(chat_json_parser_t *parser, chat_json_type_e type,
         .least = node == parser->left_out  ? CHAT_JSON_TYPES
                  : type == CHAT_JSON_ARRAY ? parser->least
                                            : CHAT_JSON_NULL,
-        .close = close,
+        .close = (unsigned char) (*p + ('}' - '{')), /* as ']' - '[' */
     };
     return p + 1;
 }
 
 
-/* Behind this word at p. */
-static const unsigned char *
-read_word(const unsigned char *p, const unsigned char *end, const char *word)
+/* Behind the word at p, of which the first character is seen. */
+static inline const unsigned char *
+read_word(const unsigned char *p, const unsigned char *end,
+          chat_json_type_e type)
 {
-    size_t len = strlen(word);
+    size_t len = type == CHAT_JSON_FALSE ? 5 : 4;
 
-    return (size_t) (end - p) >= len && memcmp(p, word, len) == 0 ? p + len
-                                                                  : NULL;
+    static const char words[][5] = { "null", "alse", "true" };
+
+    return (size_t) (end - p) >= len
+                   && memcmp(p + len - 4, words[type], 4) == 0
+               ? p + len
+               : NULL;
 }
 
 
-/* Behind the string at p, with both quotes. */
+/*
+ * Behind the string at p, with both quotes. Notes what it has in *has and in
+ * the array or object; escaped: also this, if it has an escape. Looks at so
+ * many blocks inline.
+ */
 static inline const unsigned char *
-read_string(const unsigned char *p, const unsigned char *end, unsigned *has)
+read_string(const chat_json_parser_t *parser, const unsigned char *p,
+            unsigned char *has, unsigned escaped, int blocks)
 {
-    unsigned more = 0;
+    unsigned more;
 
-    p = chat_json_usual_end(p + 1, end, 4);
-
-    if (p == end || *p != '"') {
-        p = chat_json_any_string_end(p, end, &more);
-        *has = more; /* which is not in memory before */
+    p++;
+    if (chat_json_is_short(&p, parser->end, blocks)) {
+        return p + 1;
     }
 
-    return p != NULL && p != end ? p + 1 : NULL;
+    more = 0;
+    p = chat_json_any_string_end(p, parser->end, &more);
+    *has = (unsigned char) (more | (more & CHAT_JSON_ESCAPED ? escaped : 0));
+    parser->open->node->has |= *has;
+    return p != NULL && p != parser->end ? p + 1 : NULL;
 }
 
 
@@ -189,36 +198,31 @@ read_string(const unsigned char *p, const unsigned char *end, unsigned *has)
 static inline const unsigned char *
 read_value(chat_json_parser_t *parser, const unsigned char *start)
 {
-    unsigned                 has = 0;
-    chat_json_type_e         type;
-    const unsigned char     *p, *end = parser->end;
-    static const char *const words[] = { "null", "false", "true" };
+    chat_json_type_e     type;
+    unsigned char        ch = next(parser, &start, '"');
+    const unsigned char *p, *end = parser->end;
 
-    switch (next(parser, &start)) {
-    case '"':
+    if (ch == '"') {
         type = CHAT_JSON_STRING;
-        p = read_string(start, end, &has);
-        break;
-    case '{':
-        return add_open(parser, CHAT_JSON_OBJECT, '}', start);
-    case '[':
-        return add_open(parser, CHAT_JSON_ARRAY, ']', start);
-    case 'n':
-    case 't':
-    case 'f':
-        type = *start == 'n'   ? CHAT_JSON_NULL
-               : *start == 't' ? CHAT_JSON_TRUE
-                               : CHAT_JSON_FALSE;
-        p = read_word(start, end, words[type]);
-        break;
-    default:
+        p = read_string(parser, start, &parser->nodes->has, 0, 4);
+
+    } else if ((ch | ('{' ^ '[')) == '{') {
+        return add_open(parser, start);
+
+    } else if (ch == 'n' || ch == 't' || ch == 'f') {
+        type = ch == 'n'   ? CHAT_JSON_NULL
+               : ch == 't' ? CHAT_JSON_TRUE
+                           : CHAT_JSON_FALSE;
+        p = read_word(start, end, type);
+
+    } else {
         type = CHAT_JSON_NUMBER;
-        has = CHAT_JSON_VARIED;
+        parser->nodes->has = CHAT_JSON_VARIED;
+        parser->open->node->has |= CHAT_JSON_VARIED;
         p = chat_json_number_end(start, end);
-        break;
     }
 
-    return p && add_value(parser, type, has, start, p) ? p : NULL;
+    return p && add_value(parser, type, start, p) ? p : NULL;
 }
 
 
@@ -226,17 +230,14 @@ read_value(chat_json_parser_t *parser, const unsigned char *start)
 static inline const unsigned char *
 read_key(const chat_json_parser_t *parser, const unsigned char *start)
 {
-    unsigned             has = 0;
     uint32_t             len;
     chat_json_t         *node = parser->nodes;
     const unsigned char *p;
     chat_json_open_t    *open = parser->open;
 
-    if (next(parser, &start) != '"') {
-        return NULL;
-    }
-
-    p = read_string(start, parser->end, &has);
+    p = next(parser, &start, '"') == '"'
+            ? read_string(parser, start, &node->key_has, CHAT_JSON_KEYS, 1)
+            : NULL;
     if (p == NULL) {
         return NULL;
     }
@@ -246,12 +247,10 @@ read_key(const chat_json_parser_t *parser, const unsigned char *start)
         open->node->has |= CHAT_JSON_VARIED;
     }
 
-    has |= (has & CHAT_JSON_ESCAPED) != 0 ? CHAT_JSON_KEYS : 0;
     open->key_len = len;
     node->key_start = (uint32_t) (start - parser->text);
     node->key_end = node->key_start + len;
-    node->key_has = (unsigned char) has;
-    return next(parser, &p) == ':' ? p + 1 : NULL;
+    return next(parser, &p, ':') == ':' ? p + 1 : NULL;
 }
 
 
@@ -265,11 +264,25 @@ read_between(chat_json_parser_t *parser, const unsigned char *p)
     unsigned char     ch;
     chat_json_open_t *open = parser->open;
 
-    while ((ch = next(parser, &p)) == open->close && open != parser->opened) {
+    while ((ch = next(parser, &p, ',')) != ',' && ch == open->close) {
         p++;
         open->node->end = (uint32_t) (p - parser->text);
         open[-1].node->has |= open->node->has;
         open = --parser->open;
+    }
+
+    if (open->key_len != 0) {
+        if (ch != ',') {
+            return NULL;
+        }
+
+        p++;
+    }
+
+    *parser->nodes = (chat_json_t){ 0 };
+
+    if (open->close == '}') {
+        return read_key(parser, p);
     }
 
     if (open == parser->opened) {
@@ -279,20 +292,7 @@ read_between(chat_json_parser_t *parser, const unsigned char *p)
         return NULL;
     }
 
-    if (open->begun) {
-        if (ch != ',') {
-            return NULL;
-        }
-
-        p++;
-    }
-
-    if (open->close == '}') {
-        return read_key(parser, p);
-    }
-
-    parser->nodes->key_start = parser->nodes->key_end = 0;
-    parser->nodes->key_has = 0;
+    open->key_len = 1;
     return p;
 }
 
@@ -303,7 +303,7 @@ parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text,
 {
     chat_json_t          left_out = { 0 };
     chat_json_open_t     opened[CHAT_JSON_DEPTH + 1];
-    chat_json_parser_t   parser = { 0 };
+    chat_json_parser_t   parser;
     const unsigned char *p = text.data;
 
     *doc = (chat_json_doc_t){ .text = text, .arena = arena };
@@ -312,22 +312,23 @@ parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text,
         return text.len == 0 ? CHAT_BAD : CHAT_LIMIT;
     }
 
-    opened[0] = (chat_json_open_t){ .node = &left_out, .tail = &doc->root };
-    parser.text = text.data;
-    parser.end = text.data + text.len;
-    parser.rc = CHAT_BAD;
-    parser.arena = arena;
-    parser.allocates = CHAT_JSON_FEW;
-    parser.least = least;
-    parser.left_out = &left_out;
-    parser.open = opened;
-    parser.opened = opened;
+    /* next() returns no space: nothing closes the text */
+    opened[0] = (chat_json_open_t){ &left_out, &doc->root, .close = ' ' };
+    parser = (chat_json_parser_t){ .text = text.data,
+                                   .end = text.data + text.len,
+                                   .rc = CHAT_BAD,
+                                   .arena = arena,
+                                   .allocates = CHAT_JSON_FEW,
+                                   .least = least,
+                                   .left_out = &left_out,
+                                   .open = opened,
+                                   .opened = opened };
 
     if (allocate_nodes(&parser) != CHAT_OK) {
         return CHAT_ERROR;
     }
 
-    memset(parser.nodes, 0, sizeof(*parser.nodes)); /* the root has no key */
+    *parser.nodes = (chat_json_t){ 0 }; /* the root has no key */
 
     do {
         p = read_value(&parser, p);

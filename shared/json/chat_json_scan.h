@@ -28,29 +28,32 @@ const unsigned char *chat_json_any_string_end(const unsigned char *p,
                                               unsigned            *has);
 
 /*
- * Moves over usual characters, up to so many blocks of SSE2. Most strings are
- * short, and end in the first: so many are looked at inline.
+ * Most strings are short, and of usual characters: this looks at up to so many
+ * blocks of SSE2, inline. 1: *at is the closing quote; 0: it is where
+ * chat_json_any_string_end() goes on.
  */
-static inline const unsigned char *
-chat_json_usual_end(const unsigned char *p, const unsigned char *end,
-                    int blocks)
+static inline int
+chat_json_is_short(const unsigned char **at, const unsigned char *end,
+                   int blocks)
 {
 #ifdef CHAT_SCAN_SHORT
-    __m128i  block, usual;
-    unsigned stops = 0;
+    __m128i block;
+    size_t  stops;
 
-    for (; stops == 0 && blocks > 0 && end - p >= CHAT_SCAN_SHORT; blocks--) {
-        block = _mm_loadu_si128((const __m128i *) p);
-        usual = _mm_andnot_si128(
+    for (; blocks > 0 && end - *at >= CHAT_SCAN_SHORT; blocks--) {
+        block = _mm_loadu_si128((const __m128i *) *at);
+        stops = (unsigned) _mm_movemask_epi8(_mm_or_si128(
             _mm_or_si128(_mm_cmpeq_epi8(block, _mm_set1_epi8('"')),
                          _mm_cmpeq_epi8(block, _mm_set1_epi8('\\'))),
-            _mm_cmpgt_epi8(block, _mm_set1_epi8(0x1f)));
-        stops = (unsigned) _mm_movemask_epi8(usual) ^ 0xffff;
-        p += stops != 0 ? (unsigned) __builtin_ctz(stops) : CHAT_SCAN_SHORT;
+            _mm_subs_epi8(block, _mm_set1_epi8(0x20))));
+        *at += stops ? (unsigned) __builtin_ctzll(stops) : CHAT_SCAN_SHORT;
+        if (stops != 0) {
+            return **at == '"';
+        }
     }
 #endif
 
-    return p;
+    return 0;
 }
 
 
@@ -59,9 +62,9 @@ static inline const unsigned char *
 chat_json_string_end(const unsigned char *p, const unsigned char *end,
                      unsigned *has, int blocks)
 {
-    p = chat_json_usual_end(p, end, blocks);
-
-    return p != end && *p == '"' ? p : chat_json_any_string_end(p, end, has);
+    return chat_json_is_short(&p, end, blocks)
+               ? p
+               : chat_json_any_string_end(p, end, has);
 }
 
 
