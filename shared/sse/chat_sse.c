@@ -98,21 +98,14 @@ chat_sse_flush(chat_sse_t *sse)
 static int
 data_value(chat_str_t line, chat_str_t *value)
 {
-    size_t at = 4;
-
-    if (line.len < at || memcmp(line.data, "data", at) != 0
-        || (line.len > at && line.data[at] != ':'))
+    if (!chat_str_after(line, "data", value)
+        || (value->len != 0 && value->data[0] != ':'))
     {
         return 0;
     }
 
-    at += line.len > at;
-    if (line.len > at && line.data[at] == ' ') {
-        at++;
-    }
-
-    *value = chat_str(line.data + at, line.len - at);
-
+    (void) chat_str_after(*value, ":", value);
+    (void) chat_str_after(*value, " ", value);
     return 1;
 }
 
@@ -192,28 +185,49 @@ give(chat_sse_t *sse, chat_frame_t *frame)
 }
 
 
-/* Reads the frame that ends at sse->pos. */
-static chat_sse_rc_e
-chat_sse_whole(chat_sse_t *sse, chat_frame_t *frame)
+/*
+ * Reads the lines of the frame that text begins with; returns its length if
+ * all of them end in LF. Else 0; if whole, text is the frame, and was read.
+ */
+static size_t
+read_lines(chat_sse_t *sse, chat_frame_t *frame, chat_str_t text, int whole)
 {
-    int        special = 0;
-    chat_str_t line, end, text, value;
+    int        plain = 1, special = 0;
+    chat_str_t line, end, value, rest = text;
 
+    frame->has_data = 0;
+    frame->bom = !sse->begun && chat_str_after(text, CHAT_BOM, &rest);
+
+    while ((plain || whole) && chat_line_cut(&rest, &line, &end)) {
+        plain &= chat_str_is(end, "\n");
+        special |= chat_str_starts(line, "id");
+
+        if (data_value(line, &value)) {
+            add_data(sse, frame, value);
+
+        } else if (plain && line.len == 0) {
+            frame->events = frame->has_data && !special && !frame->bom;
+            sse->count.flags = CHAT_COUNT_BEGUN | CHAT_COUNT_PLAIN;
+            return text.len - rest.len;
+        }
+    }
+
+    return 0;
+}
+
+
+/* A whole frame ends at sse->pos. */
+static chat_sse_rc_e
+give_whole(chat_sse_t *sse, chat_frame_t *frame, int is_read)
+{
     if (!give(sse, frame)) {
         return CHAT_SSE_ERROR;
     }
 
-    text = frame->raw;
-    frame->bom = !sse->begun && chat_str_after(text, CHAT_BOM, &text);
-
-    while (chat_line_cut(&text, &line, &end)) {
-        special |= !chat_str_is(end, "\n") || chat_str_starts(line, "id");
-        if (data_value(line, &value)) {
-            add_data(sse, frame, value);
-        }
+    if (!is_read) {
+        (void) read_lines(sse, frame, frame->raw, 1);
     }
 
-    frame->events = frame->has_data && !special && !frame->bom;
     sse->begun = 1;
     return sse->data.failed ? CHAT_SSE_ERROR : CHAT_SSE_FRAME;
 }
@@ -223,11 +237,10 @@ chat_sse_rc_e
 chat_sse_next(chat_sse_t *sse, chat_frame_t *frame)
 {
     int        ended;
-    size_t     size;
+    size_t     size, len;
     chat_str_t rest;
 
     chat_sse_flush(sse);
-    memset(frame, 0, sizeof(chat_frame_t));
 
     if (sse->start == sse->input.len) {
         return CHAT_SSE_MORE;
@@ -239,31 +252,32 @@ chat_sse_next(chat_sse_t *sse, chat_frame_t *frame)
         (void) chat_count_frame(&sse->count, chat_buf_str(&sse->tail), &ended);
     }
 
-    for (;;) {
+    memset(frame, 0, sizeof(chat_frame_t));
+
+    do {
         rest = chat_str(sse->input.data + sse->pos, sse->input.len - sse->pos);
-        sse->pos += chat_count_frame(&sse->count, rest, &ended);
+        len = chat_count_is_inside(&sse->count)
+                  ? 0
+                  : read_lines(sse, frame, rest, 0);
+        ended = len != 0;
+        sse->pos += ended ? len : chat_count_frame(&sse->count, rest, &ended);
         size = sse->tail.len + (sse->pos - sse->start);
 
         if (!sse->skipping && (sse->max_frame == 0 || size <= sse->max_frame))
         {
-            if (ended) {
-                return chat_sse_whole(sse, frame);
-            }
-
-            return chat_sse_keep(sse) ? CHAT_SSE_MORE : CHAT_SSE_ERROR;
+            return ended                ? give_whole(sse, frame, len != 0)
+                   : chat_sse_keep(sse) ? CHAT_SSE_MORE
+                                        : CHAT_SSE_ERROR;
         }
 
         sse->skipping = !ended;
         sse->begun |= ended;
+        memset(frame, 0, sizeof(chat_frame_t));
+    } while (size == 0 && ended);
 
-        if (size != 0) {
-            return give(sse, frame) ? CHAT_SSE_PIECE : CHAT_SSE_ERROR;
-        }
-
-        if (!ended) {
-            return CHAT_SSE_MORE;
-        }
-    }
+    return size == 0          ? CHAT_SSE_MORE
+           : give(sse, frame) ? CHAT_SSE_PIECE
+                              : CHAT_SSE_ERROR;
 }
 
 
