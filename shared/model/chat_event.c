@@ -12,7 +12,8 @@
 void
 chat_events_init(chat_events_t *events, chat_arena_t *arena)
 {
-    *events = (chat_events_t){ .arena = arena };
+    memset(events, 0, offsetof(chat_events_t, spare)); /* zeroed when used */
+    events->arena = arena;
 }
 
 

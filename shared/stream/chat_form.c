@@ -151,11 +151,13 @@ static size_t
 common(const unsigned char *one, const unsigned char *two, size_t len)
 {
     size_t   i;
-    uint64_t differ = 0;
+    uint64_t differ;
 
-    for (i = 0; len - i >= sizeof(differ) && differ == 0; /* void */) {
+    for (i = 0; len - i >= sizeof(differ); i += sizeof(differ)) {
         differ = chat_word_at(one + i) ^ chat_word_at(two + i);
-        i += differ == 0 ? sizeof(differ) : chat_word_first(differ);
+        if (differ != 0) {
+            return i + chat_word_first(differ);
+        }
     }
 
     while (i < len && one[i] == two[i]) {
@@ -398,7 +400,7 @@ chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame)
         return;
     }
 
-    if (reader->doc == NULL || event == NULL || frame == NULL
+    if (reader->doc == NULL || reader->events->count == 0 || frame == NULL
         || frame->events != 1 || frame->raw.len > CHAT_FORM_BYTES
         || frame->data.data < frame->raw.data
         || frame->data.data >= frame->raw.data + frame->raw.len)

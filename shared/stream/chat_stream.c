@@ -416,6 +416,20 @@ judge_all(chat_stream_t *stream, chat_parsed_t *parsed)
 }
 
 
+/* A frame that says nothing so far; of the events size have room in items. */
+static void
+parsed_init(chat_parsed_t *parsed, chat_stream_t *stream,
+            const chat_frame_t *frame, chat_event_t *items, size_t size)
+{
+    chat_events_init(&parsed->events, stream->frame);
+    parsed->events.items = items;
+    parsed->events.size = size;
+    parsed->next = NULL;
+    parsed->frame = *frame;
+    parsed->waits = 0;
+}
+
+
 /*
  * Takes the next frame. CHAT_DECLINED: it is the first one, and none of the
  * dialect; CHAT_ERROR: no memory.
@@ -424,15 +438,16 @@ static chat_rc_e
 parse(chat_stream_t *stream, const chat_frame_t *frame)
 {
     chat_rc_e       rc;
-    chat_parsed_t   parsed = { .frame = *frame };
+    chat_event_t    items[8]; /* most frames say no more */
+    chat_parsed_t   parsed;
     chat_json_doc_t doc;
+
+    chat_arena_reset(stream->frame);
+    parsed_init(&parsed, stream, frame, items, 8);
 
     if (!frame->has_data) {
         return route(stream, &parsed);
     }
-
-    chat_arena_reset(stream->frame);
-    chat_events_init(&parsed.events, stream->frame);
 
     rc = chat_json_parse(&doc, stream->frame, frame->data);
     if (rc != CHAT_ERROR) {
@@ -493,30 +508,26 @@ pass_oversized(chat_stream_t *stream, const chat_frame_t *frame)
 static int
 is_other(chat_str_t bytes)
 {
-    static const char *const begins[] = { "data:",  "event:", "id:",
-                                          "retry:", ":",      CHAT_BOM };
+    static const char *const names[] = { "data",  "event", "id",
+                                         "retry", "",      CHAT_BOM };
 
-    size_t     i, len;
-    chat_str_t line, end;
+    size_t i, len;
 
     (void) chat_str_after(bytes, CHAT_BOM, &bytes);
 
-    if (!chat_line_cut(&bytes, &line, &end)) {
-        return 0;
-    }
-
-    for (i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
-        len = strlen(begins[i]);
+    for (i = 0; i < sizeof(names) / sizeof(names[0]) && bytes.len != 0; i++) {
+        len = strlen(names[i]);
+        len = len < bytes.len ? len : bytes.len;
 
         /* a line that has ended may lack the colon, but nothing else */
-        if (memcmp(line.data, begins[i], len < line.len ? len : line.len) == 0
-            && (end.len == 0 || line.len + 1 >= len))
+        if (memcmp(bytes.data, names[i], len) == 0
+            && (len == bytes.len || memchr(":\r\n", bytes.data[len], 3)))
         {
             return 0;
         }
     }
 
-    return 1;
+    return bytes.len != 0;
 }
 
 
@@ -524,7 +535,7 @@ is_other(chat_str_t bytes)
 static chat_rc_e
 take(chat_stream_t *stream, chat_sse_rc_e what, const chat_frame_t *frame)
 {
-    chat_rc_e rc = CHAT_DECLINED;
+    chat_rc_e rc;
 
     if (!stream->decided && !stream->oversized && is_other(frame->raw)) {
         stream->info.foreign = 1;
@@ -535,19 +546,16 @@ take(chat_stream_t *stream, chat_sse_rc_e what, const chat_frame_t *frame)
     }
 
     stream->oversized = 0;
+    rc = stream->info.foreign ? CHAT_DECLINED : parse(stream, frame);
 
-    if (!stream->info.foreign) {
-        rc = parse(stream, frame);
+    if (rc == CHAT_DECLINED) {
+        /* From here on nothing is looked at any more. */
+        stream->info.foreign = 1;
+        pass(stream, frame->raw, frame->in_input);
+        rc = CHAT_OK;
     }
 
-    if (rc != CHAT_DECLINED) {
-        return rc;
-    }
-
-    /* From here on nothing is looked at any more. */
-    stream->info.foreign = 1;
-    pass(stream, frame->raw, frame->in_input);
-    return CHAT_OK;
+    return rc;
 }
 
 
@@ -591,9 +599,7 @@ take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
     chat_event_t  event;
     chat_parsed_t parsed;
 
-    stream->forms.partial = 0;
-
-    if (stream->forms.count == 0 || bytes.len == 0
+    if (bytes.len == 0
         || (stream->conf.dialect->numbered
             && (stream->quarantine.first != NULL
                 || stream->reader->calls.ndropped != 0)))
@@ -610,18 +616,17 @@ take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
 
     stream->info.content += (uint32_t) frames;
     stream->oversized = 0;
-    frame->raw = bytes;
+    *frame = (chat_frame_t){ .raw = bytes,
+                             .events = frames,
+                             .in_input = frame->in_input };
 
     if (event.type == CHAT_EVENT_OPAQUE && stream->quarantine.first == NULL) {
-        pass_events(stream, bytes, frame->in_input, stream->forms.ends,
-                    frames);
+        pass_frame(stream, frame);
         return CHAT_OK;
     }
 
-    parsed = (chat_parsed_t){ .frame = { .raw = bytes,
-                                         .events = frames,
-                                         .in_input = frame->in_input },
-                              .events = { .items = &event, .count = 1 } };
+    parsed_init(&parsed, stream, frame, &event, 1);
+    parsed.events.count = 1;
     return judge_all(stream, &parsed);
 }
 
@@ -638,8 +643,12 @@ take_all(chat_stream_t *stream, chat_str_t input)
 
     for (;;) {
         stream->placed = 0;
-        rc = take_formed(stream, chat_sse_rest(&stream->sse, &frame.in_input),
-                         &frame);
+        stream->forms.partial = 0;
+        rc = stream->forms.count == 0
+                 ? CHAT_DECLINED
+                 : take_formed(stream,
+                               chat_sse_rest(&stream->sse, &frame.in_input),
+                               &frame);
 
         if (rc != CHAT_DECLINED) {
             chat_sse_skip(&stream->sse, frame.raw.len);
@@ -747,6 +756,8 @@ chat_rc_e
 chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
                    const chat_piece_t **pieces, size_t *n)
 {
+    int broken;
+
     chat_output_begin(&stream->output);
 
     if (stream->over || stream->info.foreign) {
@@ -769,23 +780,16 @@ chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
         stream->info.end = CHAT_END_FINISHED;
     }
 
-    if (stream->info.end != CHAT_END_NONE) {
-        if (reason == NULL || stream->conf.observe) {
-            pass(stream, chat_sse_tail(&stream->sse), 0);
-        }
+    broken = stream->info.end == CHAT_END_NONE;
+    if (broken) {
+        stream->info.end = aborted ? CHAT_END_ABORTED : CHAT_END_INTERRUPTED;
+        stream->info.reason = aborted ? NULL : reason ? reason : "eof";
+    }
 
-    } else if (aborted) {
-        stream->info.end = CHAT_END_ABORTED;
-
-    } else {
-        stream->info.end = CHAT_END_INTERRUPTED;
-        stream->info.reason = reason ? reason : "eof";
-
-        if (stream->conf.observe) {
-            pass(stream, chat_sse_tail(&stream->sse), 0);
-        } else {
-            tell_interruption(stream);
-        }
+    if (stream->conf.observe || (!broken && reason == NULL)) {
+        pass(stream, chat_sse_tail(&stream->sse), 0);
+    } else if (broken && !aborted) {
+        tell_interruption(stream);
     }
 
     chat_tracker_break(&stream->track);
