@@ -69,18 +69,19 @@ add_buf(ngx_chat_chain_t *chain)
 }
 
 
-static void
-add_input(ngx_chat_chain_t *chain, ngx_buf_t *in)
+/* A link of our own to an input buffer; NULL without memory. */
+static ngx_chain_t *
+link_input(ngx_chat_chain_t *chain, ngx_buf_t *in)
 {
     ngx_chain_t *cl = ngx_alloc_chain_link(chain->ctx->request->pool);
 
     if (cl == NULL) {
         chain->failed = 1;
-        return;
+    } else {
+        cl->buf = in;
     }
 
-    cl->buf = in;
-    append(chain, cl);
+    return cl;
 }
 
 
@@ -117,17 +118,12 @@ add_copy(ngx_chat_chain_t *chain, chat_str_t bytes)
 static void
 take_input(ngx_chat_chain_t *chain, ngx_buf_t *in)
 {
-    ngx_chat_ctx_t *ctx = chain->ctx;
-    ngx_chain_t    *cl = ngx_alloc_chain_link(ctx->request->pool);
+    ngx_chain_t *cl = link_input(chain, in);
 
-    if (cl == NULL) {
-        chain->failed = 1;
-        return;
+    if (cl != NULL) {
+        cl->next = chain->ctx->filter->taken;
+        chain->ctx->filter->taken = cl;
     }
-
-    cl->buf = in;
-    cl->next = ctx->filter->taken;
-    ctx->filter->taken = cl;
 }
 
 
@@ -158,7 +154,8 @@ must_inject(ngx_chat_ctx_t *ctx, ngx_uint_t before)
 static void
 add_piece(ngx_chat_chain_t *chain, chat_piece_t piece, ngx_buf_t *carrier)
 {
-    ngx_buf_t *b = carrier;
+    ngx_buf_t   *b = carrier;
+    ngx_chain_t *cl;
 
     if (!piece.in_input) {
         add_copy(chain, piece.bytes);
@@ -168,8 +165,8 @@ add_piece(ngx_chat_chain_t *chain, chat_piece_t piece, ngx_buf_t *carrier)
     if (carrier == NULL) {
         b = add_buf(chain);
         b->memory = 1;
-    } else {
-        add_input(chain, carrier);
+    } else if ((cl = link_input(chain, carrier)) != NULL) {
+        append(chain, cl);
     }
 
     b->pos = (u_char *) piece.bytes.data;
@@ -206,19 +203,27 @@ add_around(ngx_chat_chain_t *chain, chat_piece_t piece, ngx_buf_t *carrier)
 }
 
 
-/* Adds the pieces of one input buffer (in NULL: of no buffer). */
+/* Adds what the core has made of an input buffer, or (NULL) of the end. */
 static void
-add_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in, const chat_piece_t *pieces,
-           size_t n)
+add_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in, chat_rc_e rc,
+           const chat_piece_t *pieces, size_t n)
 {
     size_t          i, carried;
     ngx_buf_t      *carrier;
     ngx_chat_ctx_t *ctx = chain->ctx;
 
-    for (carried = chain->whole ? 0 : n; carried > 0; carried--) {
-        if (pieces[carried - 1].in_input) {
-            break;
-        }
+    if (must_inject(ctx, 1)) {
+        add_injected(chain);
+    }
+
+    chain->failed |= rc != CHAT_OK;
+    if (chain->failed) {
+        return;
+    }
+
+    carried = chain->whole ? 0 : n;
+    while (carried > 0 && !pieces[carried - 1].in_input) {
+        carried--;
     }
 
     if (n != 0) {
@@ -240,31 +245,6 @@ add_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in, const chat_piece_t *pieces,
     } else if (carried == 0 && in != NULL) {
         take_input(chain, in);
     }
-}
-
-
-/* Adds what the core makes of the bytes of an input buffer. */
-static void
-add_bytes(ngx_chat_chain_t *chain, ngx_buf_t *in)
-{
-    size_t          n;
-    chat_str_t      bytes = chat_str(in->pos, (size_t) (in->last - in->pos));
-    ngx_chat_ctx_t *ctx = chain->ctx;
-    const chat_piece_t *pieces;
-
-    if (must_inject(ctx, 1)) {
-        add_injected(chain);
-    }
-
-    if (chain->failed
-        || chat_stream_push(ctx->response.stream, bytes, &pieces, &n)
-               != CHAT_OK)
-    {
-        chain->failed = 1;
-        return;
-    }
-
-    add_pieces(chain, in, pieces, n);
 }
 
 
@@ -302,24 +282,14 @@ static void
 finish(ngx_chat_chain_t *chain, const char *reason)
 {
     size_t              n;
+    chat_rc_e           rc;
     ngx_chat_ctx_t     *ctx = chain->ctx;
     const chat_piece_t *pieces;
 
     ctx->response.has_last = 1;
 
-    if (must_inject(ctx, 1)) {
-        add_injected(chain);
-    }
-
-    if (chain->failed
-        || chat_stream_finish(ctx->response.stream, reason, 0, &pieces, &n)
-               != CHAT_OK)
-    {
-        chain->failed = 1;
-        return;
-    }
-
-    add_pieces(chain, NULL, pieces, n);
+    rc = chat_stream_finish(ctx->response.stream, reason, 0, &pieces, &n);
+    add_pieces(chain, NULL, rc, pieces, n);
     if (chain->failed) {
         return;
     }
@@ -369,8 +339,12 @@ is_break(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
 static void
 add_buffer(ngx_chat_chain_t *chain, ngx_buf_t *b)
 {
-    ngx_uint_t      last = b->last_buf;
-    ngx_chat_ctx_t *ctx = chain->ctx;
+    size_t              n;
+    chat_rc_e           rc;
+    chat_str_t          bytes = chat_str(b->pos, (size_t) (b->last - b->pos));
+    ngx_uint_t          last = b->last_buf;
+    ngx_chat_ctx_t     *ctx = chain->ctx;
+    const chat_piece_t *pieces;
 
     if (is_break(ctx, b)) {
         add_end(chain, ctx->response.upstream_reason);
@@ -379,7 +353,8 @@ add_buffer(ngx_chat_chain_t *chain, ngx_buf_t *b)
 
     if (ngx_buf_size(b) != 0) {
         b->last_buf = 0;
-        add_bytes(chain, b);
+        rc = chat_stream_push(ctx->response.stream, bytes, &pieces, &n);
+        add_pieces(chain, b, rc, pieces, n);
 
     } else if (b->flush && !last) {
         (void) add_buf(chain);

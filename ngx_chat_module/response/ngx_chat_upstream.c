@@ -243,11 +243,8 @@ ngx_chat_upstream_unsent(ngx_chat_ctx_t *ctx)
     ngx_http_request_t        *r = ctx->request;
     ngx_http_upstream_state_t *state;
 
-    if (ctx->response.answered && ctx->response.status < 500) {
-        return 0;
-    }
-
-    if (r->upstream == NULL || r->upstream_states == NULL
+    if ((ctx->response.answered && ctx->response.status < 500)
+        || r->upstream == NULL || r->upstream_states == NULL
         || r->upstream->request_sent)
     {
         return 0;
