@@ -161,6 +161,16 @@ chat_json_flag(chat_json_doc_t *doc, const chat_json_t *object,
 /* The bytes of the value as they stand in the text; empty where NULL. */
 chat_str_t chat_json_raw(const chat_json_doc_t *doc, const chat_json_t *node);
 
+/* The characters of a string, else the bytes of the value. */
+static inline chat_str_t
+chat_json_said(chat_json_doc_t *doc, const chat_json_t *node)
+{
+    return node != NULL && node->type == CHAT_JSON_STRING
+               ? chat_json_string(doc, node)
+               : chat_json_raw(doc, node);
+}
+
+
 /* 1 if node is an array without any element. */
 static inline int
 chat_json_is_empty(const chat_json_t *node)

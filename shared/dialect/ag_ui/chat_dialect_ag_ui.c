@@ -17,17 +17,6 @@
 /* ---- calls and results ---- */
 
 
-chat_str_t
-chat_ag_ui_args(chat_json_doc_t *doc, const chat_json_t *function)
-{
-    const chat_json_t *args = chat_json_get(doc, function, "arguments");
-
-    return args != NULL && args->type == CHAT_JSON_STRING
-               ? chat_json_string(doc, args)
-               : chat_json_raw(doc, args);
-}
-
-
 const chat_json_t *
 chat_ag_ui_tool_said(chat_json_doc_t *doc, const chat_json_t *message,
                      chat_outcome_e *outcome)
@@ -121,24 +110,20 @@ static chat_str_t
 call_args(chat_transcript_t *t, chat_call_t *call)
 {
     chat_rc_e          rc = CHAT_OK;
-    chat_str_t         args;
+    chat_str_t         said;
     chat_json_doc_t    doc;
-    const chat_json_t *function =
-        chat_json_get(t->doc, call->node, "function");
+    const chat_json_t *args = chat_json_get(
+        t->doc, chat_json_get(t->doc, call->node, "function"), "arguments");
 
     if (call->result == NULL) {
-        args = chat_ag_ui_args(t->doc, function);
-        rc = args.len != 0 ? chat_json_parse(&doc, t->scratch, args) : CHAT_OK;
+        said = chat_json_said(t->doc, args);
+        rc = said.len != 0 ? chat_json_parse(&doc, t->scratch, said) : CHAT_OK;
     }
 
-    if (rc == CHAT_ERROR) {
-        chat_transcript_fail(t, rc);
-    }
-
+    chat_transcript_fail(t, rc == CHAT_ERROR ? rc : CHAT_OK);
     call->ready = rc != CHAT_BAD;
 
-    return chat_transcript_args(
-        t, chat_json_get(t->doc, function, "arguments"), call);
+    return chat_transcript_args(t, args, call);
 }
 
 

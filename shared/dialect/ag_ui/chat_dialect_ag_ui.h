@@ -44,10 +44,6 @@ chat_kind_e chat_ag_ui_kind(const chat_request_t *rq, chat_str_t name);
 /* ASIDE: reasoning, activity, developer and others, between messages. */
 chat_role_e chat_ag_ui_role(chat_json_doc_t *doc, const chat_json_t *message);
 
-
-/* The arguments as text of a call's member function. */
-chat_str_t chat_ag_ui_args(chat_json_doc_t *doc, const chat_json_t *function);
-
 /* What a tool message says: its error, or else its content; or NULL. */
 const chat_json_t *chat_ag_ui_tool_said(chat_json_doc_t   *doc,
                                         const chat_json_t *message,

@@ -356,7 +356,8 @@ snapshot_call(reader_t *r, chat_str_t parent, const chat_json_t *node)
     own->call.ready = 1;
     event = chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, &own->call);
     event->implied = 1;
-    event->text = chat_ag_ui_args(r->reader.doc, function);
+    event->text = chat_json_said(
+        r->reader.doc, chat_json_get(r->reader.doc, function, "arguments"));
     event->whole = 1;
 }
 

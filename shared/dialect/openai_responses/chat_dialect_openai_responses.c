@@ -174,10 +174,9 @@ chat_responses_call(chat_json_doc_t *doc, const chat_json_t *item,
 }
 
 
-/* The value of the arguments: a string with them, or they themselves. */
-static const chat_json_t *
-find_args(chat_json_doc_t *doc, const chat_json_t *item,
-          const chat_responses_type_t *type)
+const chat_json_t *
+chat_responses_args(chat_json_doc_t *doc, const chat_json_t *item,
+                    const chat_responses_type_t *type)
 {
     const chat_json_t *args, *core;
 
@@ -190,18 +189,6 @@ find_args(chat_json_doc_t *doc, const chat_json_t *item,
 
     core = type->core ? chat_json_get(doc, args, type->core) : NULL;
     return core ? core : args;
-}
-
-
-chat_str_t
-chat_responses_args(chat_json_doc_t *doc, const chat_json_t *item,
-                    const chat_responses_type_t *type)
-{
-    const chat_json_t *args = find_args(doc, item, type);
-
-    return args != NULL && args->type == CHAT_JSON_STRING
-               ? chat_json_string(doc, args)
-               : chat_json_raw(doc, args);
 }
 
 
@@ -303,8 +290,8 @@ call_args(chat_transcript_t *t, chat_call_t *call)
 
     (void) chat_responses_call(t->doc, call->node, &read);
 
-    return chat_transcript_args(t, find_args(t->doc, call->node, read.type),
-                                call);
+    return chat_transcript_args(
+        t, chat_responses_args(t->doc, call->node, read.type), call);
 }
 
 

@@ -55,9 +55,10 @@ typedef struct {
 int chat_responses_call(chat_json_doc_t *doc, const chat_json_t *item,
                         chat_responses_call_t *call);
 
-/* The call's arguments as JSON text; empty where there are none. */
-chat_str_t chat_responses_args(chat_json_doc_t *doc, const chat_json_t *item,
-                               const chat_responses_type_t *type);
+/* The call's arguments, or a string with them; NULL: there are none. */
+const chat_json_t *chat_responses_args(chat_json_doc_t             *doc,
+                                       const chat_json_t           *item,
+                                       const chat_responses_type_t *type);
 
 /* An output item that is a call. */
 typedef struct {

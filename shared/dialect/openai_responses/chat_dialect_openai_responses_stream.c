@@ -143,7 +143,8 @@ item_done(reader_t *r, uint32_t place, const chat_json_t *item,
     own->call.ready = 1;
     event = chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, &own->call);
     event->implied = implied & 1;
-    event->text = chat_responses_args(r->reader.doc, item, call->type);
+    event->text = chat_json_said(
+        r->reader.doc, chat_responses_args(r->reader.doc, item, call->type));
     event->whole = 1;
 
     return own;
