@@ -248,6 +248,33 @@ chat_dialect_sign(const chat_dialect_t *dialect, const chat_json_doc_t *doc,
 }
 
 
+/* The keys that the body has, as bits; notes duplicates. */
+static uint32_t
+find_members(const char *const *keys, chat_json_doc_t *doc)
+{
+    size_t             i;
+    uint32_t           found = 0;
+    unsigned char      first;
+    const chat_json_t *member;
+
+    for (member = doc->root->child; member != NULL; member = member->next) {
+        first = doc->text.data[member->key_start + 1];
+
+        for (i = 0; keys[i] != NULL; i++) {
+            if (((unsigned char) keys[i][0] == first || first == '\\')
+                && chat_json_key_is(doc, member, keys[i]))
+            {
+                doc->duplicate |= found >> i & 1;
+                found |= UINT32_C(1) << i;
+                break;
+            }
+        }
+    }
+
+    return found;
+}
+
+
 chat_rc_e
 chat_dialect_read(const chat_dialect_t *dialect, chat_json_doc_t *doc,
                   chat_arena_t *arena, chat_request_t *rq)
@@ -267,26 +294,10 @@ chat_dialect_read(const chat_dialect_t *dialect, chat_json_doc_t *doc,
     rc = dialect->request(&t);
     rc = rc == CHAT_OK ? t.rc : rc;
     doc->arena = t.scratch;
+    rq->members = rc == CHAT_OK ? find_members(dialect->signature, doc) : 0;
 
     return rc == CHAT_OK && (doc->duplicate || t.brief.duplicate) ? CHAT_BAD
                                                                   : rc;
-}
-
-
-/* The keys that the body has, as bits; notes duplicates. */
-static uint32_t
-find_members(const char *const *keys, chat_json_doc_t *doc)
-{
-    size_t   i;
-    uint32_t found = 0;
-
-    for (i = 0; keys[i] != NULL && i < CHAT_SIGNATURE; i++) {
-        if (chat_json_get(doc, doc->root, keys[i]) != NULL) {
-            found |= 1u << i;
-        }
-    }
-
-    return found;
 }
 
 
@@ -294,8 +305,6 @@ static chat_rc_e
 read_request(const chat_dialect_t *dialect, chat_str_t uri,
              chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
-    chat_rc_e rc;
-
     if (chat_path_ends(dialect->not_paths, chat_uri_path(uri))) {
         return CHAT_DECLINED;
     }
@@ -305,13 +314,7 @@ read_request(const chat_dialect_t *dialect, chat_str_t uri,
                             .named = rq->named };
     doc->duplicate = 0;
 
-    rc = chat_dialect_read(dialect, doc, arena, rq);
-
-    if (rc == CHAT_OK) {
-        rq->members = find_members(dialect->signature, doc);
-    }
-
-    return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;
+    return chat_dialect_read(dialect, doc, arena, rq);
 }
 
 
