@@ -48,4 +48,25 @@ chat_word_first(uint64_t word)
 }
 
 
+/* 1 if n bytes are the same. Of few bytes memcmp() would take longer. */
+static inline int
+chat_word_same(const unsigned char *a, const unsigned char *b, size_t n)
+{
+    if (n < 8) {
+        return n >= 4 ? memcmp(a, b, 4) == 0
+                            && memcmp(a + n - 4, b + n - 4, 4) == 0
+                      : n == 0
+                            || (a[0] == b[0] && a[n / 2] == b[n / 2]
+                                && a[n - 1] == b[n - 1]);
+    }
+
+    for (/* void */; n > 8 && memcmp(a, b, 8) == 0; n -= 8) {
+        a += 8;
+        b += 8;
+    }
+
+    return n <= 8 && memcmp(a + n - 8, b + n - 8, 8) == 0;
+}
+
+
 #endif /* CHAT_WORD_H */

@@ -35,17 +35,6 @@ chat_reader_entry(chat_reader_t *reader, chat_table_t *table, chat_str_t key)
 }
 
 
-int32_t
-chat_reader_index(const chat_reader_t *reader, const chat_json_t *node,
-                  int32_t max)
-{
-    const chat_json_t *member = chat_json_get(reader->doc, node, "index");
-    int32_t index = member != NULL ? chat_json_index(reader->doc, member) : 0;
-
-    return index < max ? index : -1;
-}
-
-
 chat_event_t *
 chat_reader_call(chat_reader_t *reader, chat_event_e type,
                  chat_stream_call_t *call)

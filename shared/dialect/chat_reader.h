@@ -63,13 +63,6 @@ chat_reader_text(const chat_reader_t *reader, const char *key)
 }
 
 
-/*
- * The index of an object that is one of several answers, 0 where it has none;
- * -1: it is not below max.
- */
-int32_t chat_reader_index(const chat_reader_t *reader, const chat_json_t *node,
-                          int32_t max);
-
 /* A new event of a call, with its id, name and kind; never NULL. */
 chat_event_t *chat_reader_call(chat_reader_t *reader, chat_event_e type,
                                chat_stream_call_t *call);

@@ -415,9 +415,8 @@ chat_json_decode(chat_str_t *s, unsigned char out[4])
 }
 
 
-/* 1 if s, which has escapes, is this text. */
-static __attribute__((noinline)) int
-is_same_decoded(chat_str_t s, const char *text, size_t left)
+int
+chat_json_same_decoded(chat_str_t s, const char *text, size_t len)
 {
     size_t        n;
     unsigned char ch[4];
@@ -425,47 +424,15 @@ is_same_decoded(chat_str_t s, const char *text, size_t left)
     while (s.len != 0) {
         n = chat_json_decode(&s, ch);
 
-        if (n > left || memcmp(ch, text, n) != 0) {
+        if (n > len || memcmp(ch, text, n) != 0) {
             return 0;
         }
 
         text += n;
-        left -= n;
+        len -= n;
     }
 
-    return left == 0;
-}
-
-
-/* 1 if n bytes are the same. Of few bytes memcmp() would take longer. */
-static inline int
-are_same(const unsigned char *a, const unsigned char *b, size_t n)
-{
-    if (n < 4) {
-        return n == 0
-               || (a[0] == b[0] && a[n / 2] == b[n / 2]
-                   && a[n - 1] == b[n - 1]);
-    }
-
-    for (/* void */; n > 4 && memcmp(a, b, 4) == 0; n -= 4) {
-        a += 4;
-        b += 4;
-    }
-
-    return n <= 4 && memcmp(a + n - 4, b + n - 4, 4) == 0;
-}
-
-
-/* 1 if the text is that of the string, of which the scan found has. */
-static inline int
-is_same(const chat_json_doc_t *doc, uint32_t start, uint32_t end, unsigned has,
-        const char *text, size_t len)
-{
-    chat_str_t s = chat_str(doc->text.data + start + 1, end - start - 2);
-
-    return (has & CHAT_JSON_ESCAPED) == 0
-               ? s.len == len && memcmp(s.data, text, len) == 0
-               : is_same_decoded(s, text, len);
+    return len == 0;
 }
 
 
@@ -501,27 +468,39 @@ chat_json_note(const chat_json_t *node)
 }
 
 
+/* What stands between the quotes of a string that a caller looks at. */
+static inline chat_str_t
+look_at(const chat_json_doc_t *doc, const chat_json_t *node)
+{
+    chat_json_note(node);
+
+    return chat_str(doc->text.data + node->start + 1,
+                    node->end - node->start - 2);
+}
+
+
+/* The characters of s, which has escapes; empty without memory. */
+static __attribute__((noinline)) chat_str_t
+decoded(chat_arena_t *arena, chat_str_t s)
+{
+    unsigned char *p = chat_arena_alloc(arena, s.len + CHAT_JSON_ROOM);
+
+    return p ? chat_str(p, (size_t) (chat_json_unescape(s, p) - p))
+             : chat_str(NULL, 0);
+}
+
+
 chat_str_t
 chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
 {
-    chat_str_t     s;
-    unsigned char *p;
+    chat_str_t s;
 
     if (node == NULL || node->type != CHAT_JSON_STRING) {
         return chat_str(NULL, 0);
     }
 
-    chat_json_note(node);
-    s = chat_str(doc->text.data + node->start + 1,
-                 node->end - node->start - 2);
-    if ((node->has & CHAT_JSON_ESCAPED) == 0) {
-        return s;
-    }
-
-    p = chat_arena_alloc(doc->arena, s.len + CHAT_JSON_ROOM);
-
-    return p ? chat_str(p, (size_t) (chat_json_unescape(s, p) - p))
-             : chat_str(NULL, 0);
+    s = look_at(doc, node);
+    return (node->has & CHAT_JSON_ESCAPED) == 0 ? s : decoded(doc->arena, s);
 }
 
 
@@ -529,42 +508,30 @@ int
 chat_json_equals(chat_json_doc_t *doc, const chat_json_t *node,
                  const char *text, size_t len)
 {
+    chat_str_t s;
+
     if (node == NULL || node->type != CHAT_JSON_STRING) {
         return 0;
     }
 
-    chat_json_note(node);
-    return is_same(doc, node->start, node->end, node->has, text, len);
+    s = look_at(doc, node);
+    return (node->has & CHAT_JSON_ESCAPED) == 0
+               ? chat_str_eq(s, chat_str(text, len))
+               : chat_json_same_decoded(s, text, len);
 }
 
 
-int
-chat_json_key_is(chat_json_doc_t *doc, const chat_json_t *member,
-                 const char *key)
-{
-    return member != NULL && member->key_end != 0
-           && is_same(doc, member->key_start, member->key_end, member->key_has,
-                      key, strlen(key));
-}
-
-
-/* The same of an object in which keys have escapes. */
+/* As chat_json_find(), where keys have escapes. */
 static __attribute__((noinline)) chat_json_t *
-find_decoded(chat_json_doc_t *doc, const chat_json_t *object, const char *key,
-             size_t len)
+find_decoded(chat_json_doc_t *doc, const chat_json_t *member, const char *key)
 {
-    chat_json_t *member, *found = NULL;
+    const chat_json_t *found = NULL;
 
-    for (member = object->child; member != NULL; member = member->next) {
-        if (is_same(doc, member->key_start, member->key_end, member->key_has,
-                    key, len))
-        {
-            doc->duplicate |= found != NULL;
-            found = member;
-        }
+    for (/* void */; member != NULL; member = member->next) {
+        (void) chat_json_take(doc, member, key, &found);
     }
 
-    return found;
+    return (chat_json_t *) found;
 }
 
 
@@ -572,21 +539,20 @@ chat_json_t *
 chat_json_find(chat_json_doc_t *doc, const chat_json_t *object,
                const char *key, size_t len)
 {
-    chat_json_t         *member, *found = NULL;
-    const unsigned char *text = doc->text.data + 1;
+    chat_json_t *member, *found = NULL;
 
     if (object == NULL || object->type != CHAT_JSON_OBJECT) {
         return NULL;
     }
 
     if ((object->has & CHAT_JSON_KEYS) != 0) {
-        return find_decoded(doc, object, key, len);
+        return find_decoded(doc, object->child, key);
     }
 
     for (member = object->child; member != NULL; member = member->next) {
-        if (member->key_end - member->key_start == len + 2
-            && are_same(text + member->key_start, (const unsigned char *) key,
-                        len))
+        if (member->key_end == member->key_start + (uint32_t) len + 2
+            && chat_word_same(doc->text.data + member->key_start + 1,
+                              (const void *) key, len))
         {
             doc->duplicate |= found != NULL;
             found = member;
@@ -602,7 +568,6 @@ chat_json_set(chat_json_doc_t *doc, const chat_json_t *object,
               const chat_json_member_t *members, size_t n, chat_buf_t *out)
 {
     size_t             i;
-    uint32_t           had = 0;
     chat_str_t         key, value;
     const char        *comma = "{";
     const chat_json_t *node;
@@ -613,7 +578,6 @@ chat_json_set(chat_json_doc_t *doc, const chat_json_t *object,
             /* void */
         }
 
-        had |= i < n ? 1u << i : 0;
         key = chat_str(doc->text.data + node->key_start,
                        node->key_end - node->key_start);
         value = i < n ? members[i].value : chat_json_raw(doc, node);
@@ -625,7 +589,9 @@ chat_json_set(chat_json_doc_t *doc, const chat_json_t *object,
     }
 
     for (i = 0; i < n; i++) {
-        if ((had & 1u << i) == 0 && members[i].value.len != 0) {
+        if (members[i].value.len != 0
+            && chat_json_get(doc, object, members[i].key) == NULL)
+        {
             chat_buf_format(out, "%s%j:%v", comma, chat_cstr(members[i].key),
                             members[i].value);
             comma = ",";

@@ -15,6 +15,7 @@
 #include "bytes/chat_arena.h"
 #include "bytes/chat_buf.h"
 #include "bytes/chat_mix.h"
+#include "bytes/chat_word.h"
 
 #define CHAT_JSON_DEPTH 128
 
@@ -103,9 +104,62 @@ chat_json_first(chat_json_doc_t *doc, const chat_json_t *object,
 }
 
 
+/* 1 if s, a valid string between its quotes, is this text. */
+int chat_json_same_decoded(chat_str_t s, const char *text, size_t len);
+
 /* 1 if the member's own key is this one. */
-int chat_json_key_is(chat_json_doc_t *doc, const chat_json_t *member,
-                     const char *key);
+static inline __attribute__((always_inline)) int
+chat_json_key_is(const chat_json_doc_t *doc, const chat_json_t *member,
+                 const char *key)
+{
+    size_t     len = strlen(key);
+    chat_str_t own = chat_str(doc->text.data + member->key_start + 1,
+                              member->key_end - member->key_start - 2);
+
+    return member->key_has != 0
+               ? chat_json_same_decoded(own, key, len)
+               : member->key_end == member->key_start + (uint32_t) len + 2
+                     && chat_word_same(own.data, (const void *) key, len);
+}
+
+
+/* The same; then *found becomes the member. It is NULL at first. */
+static inline __attribute__((always_inline)) int
+chat_json_take(chat_json_doc_t *doc, const chat_json_t *member,
+               const char *key, const chat_json_t **found)
+{
+    if (!chat_json_key_is(doc, member, key)) {
+        return 0;
+    }
+
+    doc->duplicate |= *found != NULL;
+    *found = member;
+    return 1;
+}
+
+
+/* As chat_json_get() of two or three keys in one pass; they are literals. */
+static inline __attribute__((always_inline)) void
+chat_json_pick(chat_json_doc_t *doc, const chat_json_t *object,
+               const char *key1, const chat_json_t **value1, const char *key2,
+               const chat_json_t **value2, const char *key3,
+               const chat_json_t **value3)
+{
+    const chat_json_t *member = object ? object->child : NULL, *third = NULL;
+
+    *value1 = *value2 = NULL;
+
+    for (/* void */; member != NULL; member = member->next) {
+        (void) (chat_json_take(doc, member, key1, value1)
+                || chat_json_take(doc, member, key2, value2)
+                || (key3 && chat_json_take(doc, member, key3, &third)));
+    }
+
+    if (key3 != NULL) {
+        *value3 = third;
+    }
+}
+
 
 /*
  * The decoded characters of a string; empty where node is NULL, no string or
@@ -197,8 +251,8 @@ typedef struct {
 } chat_json_member_t;
 
 /*
- * Appends the object (NULL: an empty one) with these n members, 32 at most: in
- * their place where it has them, else behind all others.
+ * Appends the object (NULL: an empty one) with these n members: in their place
+ * where it has them, else behind all others.
  */
 void chat_json_set(chat_json_doc_t *doc, const chat_json_t *object,
                    const chat_json_member_t *members, size_t n,

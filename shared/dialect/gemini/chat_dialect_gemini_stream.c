@@ -122,22 +122,17 @@ static int
 has_other(chat_json_doc_t *doc, const chat_json_t *object,
           const char *const *keys)
 {
-    const char *const *key;
+    const char *const *key = keys;
     const chat_json_t *member;
 
-    for (member = object->child; member; member = member->next) {
-        for (key = keys; *key; key++) {
-            if (chat_json_key_is(doc, member, *key)) {
-                break;
-            }
-        }
-
-        if (*key == NULL) {
-            return 1;
+    for (member = object->child; member && *key; member = member->next) {
+        key = keys;
+        while (*key && !chat_json_key_is(doc, member, *key)) {
+            key++;
         }
     }
 
-    return 0;
+    return *key == NULL;
 }
 
 
@@ -217,7 +212,7 @@ read_candidates(reader_t *r, const chat_json_t *candidates)
 {
     int32_t            index;
     chat_events_t     *events = r->reader.events;
-    const chat_json_t *node;
+    const chat_json_t *node, *number;
 
     static const char *const ours[] = { "candidates", "modelVersion",
                                         "responseId", "createTime", NULL };
@@ -225,9 +220,10 @@ read_candidates(reader_t *r, const chat_json_t *candidates)
     for (node = chat_list_first(candidates); node;
          node = chat_list_next(candidates, node))
     {
-        index = chat_reader_index(&r->reader, node, CHAT_GEMINI_CANDIDATES);
+        number = chat_json_get(r->reader.doc, node, "index");
+        index = number ? chat_json_index(r->reader.doc, number) : 0;
 
-        if (index >= 0) {
+        if (index >= 0 && index < CHAT_GEMINI_CANDIDATES) {
             read_candidate(r, index, node);
         } else {
             events->keeps = 1;

@@ -27,42 +27,36 @@
  * tool message is the client's.
  */
 static chat_kind_e
-call_kind(chat_json_doc_t *doc, const chat_json_t *call)
+call_kind(chat_str_t type)
 {
-    chat_str_t type = chat_json_text(doc, call, "type");
-
-    if (type.len == 0 || chat_str_is(type, "function")
-        || chat_str_is(type, "custom"))
-    {
-        return CHAT_KIND_CLIENT;
-    }
-
-    return CHAT_KIND_PROVIDER;
+    return type.len == 0 || chat_str_is(type, "function")
+                   || chat_str_is(type, "custom")
+               ? CHAT_KIND_CLIENT
+               : CHAT_KIND_PROVIDER;
 }
 
 
-/* The object in a tool call that has its name and arguments. */
-static const chat_json_t *
-find_function(chat_json_doc_t *doc, const chat_json_t *call)
+/* The name of a tool call, or empty, and its arguments, or NULL. */
+static chat_str_t
+read_function(chat_json_doc_t *doc, const chat_json_t *call,
+              const chat_json_t **args)
 {
-    const chat_json_t *function = chat_json_get(doc, call, "function");
+    const chat_json_t *name, *function = chat_json_get(doc, call, "function");
 
     if (function == NULL) {
         function = chat_json_get(doc, call, "custom");
     }
 
-    /* Without one the call itself may have the name. */
-    return function ? function : call;
-}
+    /* without one the call itself may have the name */
+    function = function ? function : call;
+    chat_json_pick(doc, function, "name", &name, "arguments", args, NULL,
+                   NULL);
 
+    if (*args == NULL) {
+        *args = chat_json_get(doc, function, "input");
+    }
 
-/* The arguments in it, or NULL. */
-static const chat_json_t *
-find_arguments(chat_json_doc_t *doc, const chat_json_t *function)
-{
-    const chat_json_t *value = chat_json_get(doc, function, "arguments");
-
-    return value ? value : chat_json_get(doc, function, "input");
+    return chat_json_string(doc, name);
 }
 
 
@@ -87,13 +81,14 @@ static void
 message_calls(chat_transcript_t *t, const chat_json_t *message)
 {
     chat_call_t       *call;
+    const chat_json_t *id, *type;
     const chat_json_t *node = chat_json_first(t->doc, message, "tool_calls");
 
     for (/* void */; node != NULL; node = node->next) {
-        call =
-            chat_transcript_call(t, node, chat_json_text(t->doc, node, "id"));
+        chat_json_pick(t->doc, node, "id", &id, "type", &type, NULL, NULL);
+        call = chat_transcript_call(t, node, chat_json_string(t->doc, id));
         if (call != NULL) {
-            call->kind = call_kind(t->doc, node);
+            call->kind = call_kind(chat_json_string(t->doc, type));
         }
     }
 }
@@ -110,11 +105,11 @@ message_result(chat_transcript_t *t, const chat_json_t *message)
 static chat_str_t
 call_args(chat_transcript_t *t, chat_call_t *call)
 {
-    const chat_json_t *function = find_function(t->doc, call->node);
+    const chat_json_t *args;
 
-    call->name = chat_json_text(t->doc, function, "name");
+    call->name = read_function(t->doc, call->node, &args);
 
-    return chat_transcript_args(t, find_arguments(t->doc, function), call);
+    return chat_transcript_args(t, args, call);
 }
 
 
@@ -299,7 +294,7 @@ open_call(reader_t *r, uint32_t place, chat_stream_call_t *own,
     own = chat_calls_open_at(&r->reader.calls, place, id, name);
 
     if (own != NULL) {
-        own->kind = call_kind(r->reader.doc, entry);
+        own->kind = call_kind(chat_json_text(r->reader.doc, entry, "type"));
         of->newest = own;
         of->next = index >= of->next ? index + 1 : of->next;
     }
@@ -316,12 +311,10 @@ read_entry(reader_t *r, uint32_t place, const chat_json_t *entry,
     int                 opens;
     chat_str_t          name;
     chat_event_t       *event;
-    const chat_json_t  *function, *args;
+    const chat_json_t  *args;
     chat_stream_call_t *call = chat_calls_at(&r->reader.calls, place);
 
-    function = find_function(r->reader.doc, entry);
-    name = chat_json_text(r->reader.doc, function, "name");
-    args = find_arguments(r->reader.doc, function);
+    name = read_function(r->reader.doc, entry, &args);
 
     opens = r->reader.calls.opened < CHAT_OPENED_MAX
             && (call == NULL
@@ -488,7 +481,7 @@ read_chunk(reader_t *r, const chat_json_t *choices)
     int32_t            index;
     chat_events_t     *events = r->reader.events;
     chat_json_doc_t   *doc = r->reader.doc;
-    const chat_json_t *node;
+    const chat_json_t *node, *number, *delta, *reason;
 
     if (!r->open) {
         r->open = 1;
@@ -497,9 +490,11 @@ read_chunk(reader_t *r, const chat_json_t *choices)
     }
 
     for (node = choices->child; node; node = node->next) {
-        index = chat_reader_index(&r->reader, node, CHAT_COMPLETIONS_CHOICES);
+        chat_json_pick(doc, node, "index", &number, "delta", &delta,
+                       "finish_reason", &reason);
+        index = number ? chat_json_index(doc, number) : 0;
 
-        if (index < 0) {
+        if (index < 0 || index >= CHAT_COMPLETIONS_CHOICES) {
             events->keeps = 1;
             continue;
         }
@@ -508,9 +503,8 @@ read_chunk(reader_t *r, const chat_json_t *choices)
             return;
         }
 
-        read_delta(r, (uint32_t) index, chat_json_get(doc, node, "delta"));
-        read_finish(r, (uint32_t) index,
-                    chat_json_get(doc, node, "finish_reason"));
+        read_delta(r, (uint32_t) index, delta);
+        read_finish(r, (uint32_t) index, reason);
     }
 
     node = events->nmarks ? chat_reader_get(&r->reader, "usage") : NULL;
@@ -550,8 +544,8 @@ read_frame(void *reader, const chat_frame_t *frame)
     }
 
     if (r->reader.doc) {
-        choices = chat_reader_get(&r->reader, "choices");
-        error = chat_reader_get(&r->reader, "error");
+        chat_json_pick(r->reader.doc, r->reader.doc->root, "choices", &choices,
+                       "error", &error, NULL, NULL);
     }
 
     if (chat_str_starts(frame->data, "[DONE]")) {

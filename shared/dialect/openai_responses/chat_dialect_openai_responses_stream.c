@@ -299,13 +299,15 @@ chat_responses_read(void *reader, const chat_frame_t *frame)
     int32_t            number, index;
     reader_t          *r = reader;
     chat_str_t         type;
-    const chat_json_t *node;
+    const chat_json_t *said, *order, *place;
 
     if (r->reader.doc == NULL) {
         return CHAT_DECLINED;
     }
 
-    type = chat_reader_text(&r->reader, "type");
+    chat_json_pick(r->reader.doc, r->reader.doc->root, "type", &said,
+                   "sequence_number", &order, "output_index", &place);
+    type = chat_json_string(r->reader.doc, said);
     r->reader.idle |= chat_str_is(type, "keepalive") & 1;
 
     if (!r->reader.begun && !chat_str_starts(type, "response.")
@@ -314,18 +316,16 @@ chat_responses_read(void *reader, const chat_frame_t *frame)
         return CHAT_DECLINED;
     }
 
-    node = chat_reader_get(&r->reader, "sequence_number");
-    r->reader.number_node = node;
-    number = chat_json_index(r->reader.doc, node);
+    r->reader.number_node = order;
+    number = chat_json_index(r->reader.doc, order);
     if (number >= 0) {
         r->reader.number = (uint32_t) number;
     }
 
-    node = chat_reader_get(&r->reader, "output_index");
-    index = chat_json_index(r->reader.doc, node);
+    index = chat_json_index(r->reader.doc, place);
 
     if (index >= 0) {
-        read_item(r, type, node, index);
+        read_item(r, type, place, index);
     } else {
         read_response(r, type);
     }
