@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #define CHAT_BUF_FIRST 256
+#define CHAT_BUF_KEPT 65536 /* bytes that the process keeps */
 
 
 void
@@ -19,6 +20,20 @@ chat_buf_free(chat_buf_t *buf)
 {
     free(buf->data);
     memset(buf, 0, sizeof(chat_buf_t));
+}
+
+
+chat_buf_t *
+chat_buf_scratch(void)
+{
+    static chat_buf_t scratch;
+
+    if (scratch.size > CHAT_BUF_KEPT || scratch.failed) {
+        chat_buf_free(&scratch);
+    }
+
+    scratch.len = 0;
+    return &scratch;
 }
 
 

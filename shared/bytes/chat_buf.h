@@ -26,6 +26,12 @@ typedef struct {
 
 void chat_buf_free(chat_buf_t *buf);
 
+/*
+ * An empty buffer of the process, for a text that nothing needs when this is
+ * called again: without malloc() for each.
+ */
+chat_buf_t *chat_buf_scratch(void);
+
 /* Room for len more bytes, or NULL; failed is set then. */
 unsigned char *chat_buf_reserve(chat_buf_t *buf, size_t len);
 

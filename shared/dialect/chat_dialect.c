@@ -192,23 +192,20 @@ say_members(const chat_dialect_t *dialect, const chat_request_t *rq,
     size_t      i;
     const char *key;
 
-    chat_buf_add(&to->text, chat_uri_path(rq->uri));
-    chat_buf_puts(&to->text, rq->stream ? "?stream" : "?");
+    chat_buf_add(to->text, chat_uri_path(rq->uri));
+    chat_buf_puts(to->text, rq->stream ? "?stream" : "?");
 
     for (i = 0; i < CHAT_SIGNATURE && rq->members >> i != 0; i++) {
         if ((rq->members >> i & 1) != 0) {
             key = dialect->signature[i];
-            chat_buf_puts(&to->text, ",");
-            chat_buf_puts(&to->text, key);
-            chat_buf_puts(&to->text, ":");
+            chat_buf_puts(to->text, ",");
+            chat_buf_puts(to->text, key);
+            chat_buf_puts(to->text, ":");
             chat_json_canon(&to->doc,
                             chat_json_get(&to->doc, to->doc.root, key),
-                            &to->text);
+                            to->text);
         }
     }
-
-    chat_mix_add(&to->mix, chat_buf_str(&to->text));
-    to->text.len = 0;
 }
 
 
@@ -216,8 +213,8 @@ chat_rc_e
 chat_dialect_sign(const chat_dialect_t *dialect, const chat_json_doc_t *doc,
                   const chat_digest_t *key, chat_request_t *rq)
 {
-    chat_rc_e                rc;
-    chat_transcript_digest_t digest = { .doc = *doc };
+    chat_transcript_digest_t digest = { .doc = *doc,
+                                        .text = chat_buf_scratch() };
 
     if ((rq->class != CHAT_CLASS_CONTINUATION
          && rq->class != CHAT_CLASS_PENDING)
@@ -231,8 +228,6 @@ chat_dialect_sign(const chat_dialect_t *dialect, const chat_json_doc_t *doc,
         return CHAT_ERROR;
     }
 
-    /* as much as it mostly needs, so that it does not grow step by step */
-    (void) chat_buf_reserve(&digest.text, 2 * CHAT_TRANSCRIPT_TEXT);
     chat_mix_init(&digest.mix, key);
     say_members(dialect, rq, &digest);
 
@@ -240,11 +235,10 @@ chat_dialect_sign(const chat_dialect_t *dialect, const chat_json_doc_t *doc,
         chat_transcript_digest(dialect->form, rq, &digest);
     }
 
-    rc = digest.text.failed ? CHAT_ERROR : CHAT_OK;
+    chat_mix_add(&digest.mix, chat_buf_str(digest.text));
     chat_mix_end(&digest.mix, rq->signature);
-    chat_buf_free(&digest.text);
     chat_arena_destroy(digest.doc.arena);
-    return rc;
+    return digest.text->failed ? CHAT_ERROR : CHAT_OK;
 }
 
 

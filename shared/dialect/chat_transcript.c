@@ -670,18 +670,16 @@ chat_transcript_digest(const chat_transcript_form_t *form,
             form->says(to, message, until);
 
         } else if (message->end <= until) {
-            chat_json_canon(&to->doc, message, &to->text);
+            chat_json_canon(&to->doc, message, to->text);
         }
 
-        if (to->text.len >= CHAT_TRANSCRIPT_TEXT) {
-            chat_mix_add(&to->mix, chat_buf_str(&to->text));
-            to->text.len = 0;
+        if (to->text->len >= CHAT_TRANSCRIPT_TEXT) {
+            chat_mix_add(&to->mix, chat_buf_str(to->text));
+            to->text->len = 0;
         }
 
         chat_arena_reset(to->doc.arena);
     }
-
-    chat_mix_add(&to->mix, chat_buf_str(&to->text));
 }
 
 

@@ -69,7 +69,7 @@ typedef struct {
 /* What requests say before the step that they answer, while it is read. */
 typedef struct {
     chat_json_doc_t doc;  /* its strings live as long as one message */
-    chat_buf_t      text; /* what is not in the digest yet */
+    chat_buf_t     *text; /* what is not in the digest yet */
     chat_mix_t      mix;
 } chat_transcript_digest_t;
 

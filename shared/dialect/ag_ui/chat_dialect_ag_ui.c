@@ -294,8 +294,8 @@ say(chat_transcript_digest_t *transcript, const char *what,
         return;
     }
 
-    chat_buf_puts(&transcript->text, what);
-    chat_json_canon(&transcript->doc, value, &transcript->text);
+    chat_buf_puts(transcript->text, what);
+    chat_json_canon(&transcript->doc, value, transcript->text);
 }
 
 

@@ -473,7 +473,7 @@ message_says(chat_transcript_digest_t *transcript, const chat_json_t *message,
              uint32_t until)
 {
     chat_json_doc_t   *doc = &transcript->doc;
-    chat_buf_t        *text = &transcript->text;
+    chat_buf_t        *text = transcript->text;
     chat_str_t         role = chat_json_text(doc, message, "role");
     const chat_json_t *value, *part = chat_json_first(doc, message, "parts");
     const char *const *key;
