@@ -63,26 +63,16 @@ chat_call_is_settled(const chat_call_t *call)
 const chat_hash_t *
 chat_call_fingerprint(const chat_call_t *call)
 {
-    chat_str_t     args = call->args;
-    chat_buf_t     text = { 0 };
-    chat_call_t   *made = (chat_call_t *) call;
-    unsigned char *p;
+    chat_call_t *made = (chat_call_t *) call;
 
-    if (call->quoted && args.data != NULL) {
-        p = chat_buf_reserve(&text, args.len + CHAT_JSON_ROOM);
-        args = chat_str(args.data + 1, args.len - 2);
-        args.len = p ? (size_t) (chat_json_unescape(args, p) - p) : 0;
-        args.data = p;
-    }
-
-    if (args.data != NULL
-        && chat_fingerprint(call->tenant, call->name, args, &made->fingerprint)
+    if (call->args.data != NULL
+        && chat_fingerprint(call->tenant, call->name, call->args, call->quoted,
+                            &made->fingerprint)
                == CHAT_OK)
     {
         made->args = chat_str(NULL, 0);
     }
 
-    chat_buf_free(&text);
     return made->args.data == NULL ? &call->fingerprint : NULL;
 }
 

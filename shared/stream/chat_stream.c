@@ -321,9 +321,9 @@ fingerprint(chat_stream_t *stream, chat_event_t *event)
 
     if (!event->unreadable && (event->whole || !call->lost)) {
         event->has_digest = 1;
-        calls->failed |=
-            chat_fingerprint(calls->tenant, event->name, text, &event->digest)
-            != CHAT_OK;
+        calls->failed |= chat_fingerprint(calls->tenant, event->name, text, 0,
+                                          &event->digest)
+                         != CHAT_OK;
     }
 
     chat_calls_args_free(calls, call);

@@ -468,7 +468,7 @@ know(chat_call_t *calls)
     calls[0].name = calls[1].name = chat_cstr("f");
     calls[0].ready = calls[1].ready = 1;
     NEED(chat_fingerprint(&test_tenant, chat_cstr("f"), chat_cstr("{\"q\":1}"),
-                          &calls[0].fingerprint)
+                          0, &calls[0].fingerprint)
          == CHAT_OK);
     calls[1].fingerprint = calls[0].fingerprint;
 }

@@ -19,9 +19,9 @@ fingerprint(const char *name, const char *args)
 {
     chat_hash_t d;
 
-    assert_int_equal(
-        chat_fingerprint(&test_tenant, chat_cstr(name), chat_cstr(args), &d),
-        CHAT_OK);
+    assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr(name),
+                                      chat_cstr(args), 0, &d),
+                     CHAT_OK);
 
     return d;
 }
@@ -104,10 +104,10 @@ arguments_that_are_no_json_count_as_bytes(void **state)
     }
 
     assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr("f"),
-                                      chat_str(deep, 400), &a),
+                                      chat_str(deep, 400), 0, &a),
                      CHAT_OK);
     assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr("f"),
-                                      chat_str(deep, 400), &b),
+                                      chat_str(deep, 400), 0, &b),
                      CHAT_OK);
     assert_true(chat_hash_eq(&a, &b));
 

@@ -421,7 +421,7 @@ s99_an_output_of_an_earlier_call(void **state)
 
     /* of the call with these arguments */
     assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr("find"),
-                                      chat_cstr("{}"), &fingerprint),
+                                      chat_cstr("{}"), 0, &fingerprint),
                      CHAT_OK);
     chat_hex(fingerprint.bytes, 16, answered);
     assert_non_null(strstr(s.facts, answered));

@@ -92,7 +92,7 @@ calls_are_told(const char *name, const known_calls_t *known,
     for (i = 0; i < known->count; i++) {
         call = &known->calls[i];
         assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr(call->name),
-                                          chat_buf_str(&call->args),
+                                          chat_buf_str(&call->args), 0,
                                           &fingerprint),
                          CHAT_OK);
         chat_hex(fingerprint.bytes, 16, hex);
