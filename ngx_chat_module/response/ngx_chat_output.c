@@ -69,6 +69,17 @@ add_buf(ngx_chat_chain_t *chain)
 }
 
 
+/*
+ * Adds a flush. Its buffer is empty, so that it counts as sent while a filter
+ * behind may still have it: without our tag it is not used again.
+ */
+static void
+add_flush(ngx_chat_chain_t *chain)
+{
+    add_buf(chain)->tag = NULL;
+}
+
+
 /* A link of our own to an input buffer; NULL without memory. */
 static ngx_chain_t *
 link_input(ngx_chat_chain_t *chain, ngx_buf_t *in)
@@ -357,7 +368,7 @@ add_buffer(ngx_chat_chain_t *chain, ngx_buf_t *b)
         add_pieces(chain, b, rc, pieces, n);
 
     } else if (b->flush && !last) {
-        (void) add_buf(chain);
+        add_flush(chain);
     }
 
     if (last && !chain->failed) {

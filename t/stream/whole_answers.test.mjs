@@ -12,7 +12,7 @@ import { readFileSync } from 'node:fs';
 import net from 'node:net';
 import { test } from 'node:test';
 import tls from 'node:tls';
-import { gate, nginx, pause, unbuilt, until } from '../lib/harness.mjs';
+import { gate, nginx, pause, post, unbuilt, until } from '../lib/harness.mjs';
 import { certificates } from '../lib/certificates.mjs';
 import { dialects } from '../lib/dialects.mjs';
 import { chunk, head, upstream } from '../lib/raw.mjs';
@@ -111,6 +111,28 @@ test('events before the last read leave at once', { skip: unbuilt },
     assert.equal(answer.writes(), 2);
   });
 
+test('an answer that waits for an addition before it comes once',
+  { skip: unbuilt }, async (t) => {
+    const sent = gate();
+    const up = await upstream(t, async (socket, { url }) => {
+      if (url === '/before') {
+        await sent;
+        socket.write(`${head({ 'Content-Length': 8 })}: first\n`);
+        return;
+      }
+      socket.write(sized(text));
+      await pause(100);
+      socket.write(text);
+      await pause(100);
+      sent.open();
+    });
+    const n = await nginx(t, { upstream: up.port,
+      location: 'add_before_body /before; addition_types text/event-stream;',
+      server: 'location = /before { proxy_pass http://provider; }' });
+    const answer = post(n.port, chat.path, chat.fresh());
+    assert.equal(await answer.text(), `: first\n${text}`);
+  });
+
 test('a client that reads late gets all of a long answer', { skip: unbuilt },
   async (t) => {
     const long = text.repeat(40000) + text;
@@ -128,17 +150,17 @@ test('a client that reads late gets all of a long answer', { skip: unbuilt },
 
 test('a client that has shut its side gets all of a long answer',
   { skip: unbuilt }, async (t) => {
-    const long = text.repeat(16000);
+    const long = text.repeat(5000);
     const up = await upstream(t, async (socket) => {
-      socket.write(sized(long) + long.slice(0, -40000));
+      socket.write(sized(long) + long.slice(0, -500000));
       await pause(200);
-      socket.write(long.slice(-40000));
+      socket.write(long.slice(-500000));
     });
     const [port] = await freePorts(1);
     await nginx(t, { upstream: up.port,
       server: `listen 127.0.0.1:${port} sndbuf=8k;`,
       location: `proxy_buffering off; proxy_ignore_client_abort on;
-        proxy_buffer_size 16m; proxy_buffers 3 16m;` });
+        proxy_buffer_size 4m; proxy_buffers 3 4m;` });
     const socket = net.connect({ port, host: '127.0.0.1',
       allowHalfOpen: true }).pause();
     t.after(() => socket.destroy());
