@@ -225,9 +225,7 @@ chat_block_grow(chat_arena_t *arena, void *items, size_t size)
     }
 
     /* a longer block has room for others behind the list */
-    if (*link == arena->first || (*link)->size <= CHAT_ARENA_LARGEST
-        || (*link)->size != size || arena->limit != 0)
-    {
+    if (*link == arena->first || (*link)->size != size || arena->limit != 0) {
         return NULL;
     }
 
@@ -257,7 +255,9 @@ chat_arena_grow(chat_arena_t *arena, void *list, size_t *count, size_t *size,
     }
 
     memcpy(&items, list, sizeof(items)); /* a pointer to any type */
-    grown = chat_block_grow(arena, items, *size * bytes);
+    grown = *size * bytes > CHAT_ARENA_LARGEST
+                ? chat_block_grow(arena, items, *size * bytes)
+                : NULL;
     if (grown == NULL) {
         grown = chat_arena_take(arena, room * bytes);
         if (grown == NULL) {
