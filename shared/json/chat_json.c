@@ -13,7 +13,7 @@
 #include "json/chat_json.h"
 #include "json/chat_json_scan.h"
 
-#define CHAT_JSON_FEW 8    /* nodes that are allocated at first, and */
+#define CHAT_JSON_FEW 32   /* nodes that are allocated at first, and */
 #define CHAT_JSON_MANY 256 /* at a time of a large text */
 
 /* An array or object that the parser has not closed yet. */

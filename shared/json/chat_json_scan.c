@@ -127,32 +127,24 @@ letter(__m256i bytes)
 
 
 /*
- * The bits of the bytes that a backslash before them escapes. Of a row of
- * backslashes each second one is: the subtraction carries along the row.
+ * The bits of the bytes that are not usual; of an escape its second byte. Of a
+ * row of backslashes each second one is escaped: the subtraction carries along
+ * the row.
  */
-static inline uint64_t
-escaped_bits(uint64_t backslashes)
-{
-    uint64_t alternate = 0xaaaaaaaaaaaaaaaa;
-
-    return ((backslashes << 1 | alternate) - backslashes) ^ alternate
-           ^ backslashes;
-}
-
-
-/* The bits of the bytes that are not usual; of an escape its second byte. */
 static inline CHAT_AVX2 uint64_t
 stops_of(const unsigned char *p, uint64_t *backslashes, uint64_t *escaped)
 {
     __m256i  low = _mm256_loadu_si256((const __m256i *) p);
     __m256i  high = _mm256_loadu_si256((const __m256i *) (p + 32));
     uint64_t stops = bits_of(special(low), special(high));
+    uint64_t row = bits_of(equal(low, '\\'), equal(high, '\\'));
+    uint64_t alternate = 0xaaaaaaaaaaaaaaaa;
 
-    *backslashes = bits_of(equal(low, '\\'), equal(high, '\\'));
+    *backslashes = row;
     *escaped = 0;
 
-    if (*backslashes != 0) {
-        *escaped = escaped_bits(*backslashes);
+    if (row != 0) {
+        *escaped = ((row << 1 | alternate) - row) ^ alternate ^ row;
         stops = (stops & ~*escaped)
                 | (*escaped & ~bits_of(letter(low), letter(high)));
     }
@@ -222,7 +214,7 @@ const unsigned char *
 chat_json_any_string_end(const unsigned char *p, const unsigned char *end,
                          unsigned *has)
 {
-    while (p != NULL) {
+    do {
 #ifdef CHAT_SCAN_BLOCK
         p = end - p >= CHAT_SCAN_BLOCK && __builtin_cpu_supports("avx2")
                     && __builtin_cpu_supports("bmi")
@@ -237,7 +229,7 @@ chat_json_any_string_end(const unsigned char *p, const unsigned char *end,
         }
 
         p = *p == '\\' ? escape_end(p, end, has) : character_end(p, end);
-    }
+    } while (p != NULL);
 
     return p;
 }

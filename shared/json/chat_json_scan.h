@@ -10,6 +10,7 @@
 
 #if defined(__SSE2__) && !defined(CHAT_SCAN_PORTABLE)
 #include <emmintrin.h>
+#include <stdint.h>
 #define CHAT_SCAN_SHORT 16
 #endif
 
@@ -40,7 +41,11 @@ chat_json_is_short(const unsigned char **at, const unsigned char *end,
     __m128i block;
     size_t  stops;
 
-    for (; blocks > 0 && end - *at >= CHAT_SCAN_SHORT; blocks--) {
+    do {
+        if ((uintptr_t) *at > (uintptr_t) end - CHAT_SCAN_SHORT) {
+            return 0;
+        }
+
         block = _mm_loadu_si128((const __m128i *) *at);
         stops = (unsigned) _mm_movemask_epi8(_mm_or_si128(
             _mm_or_si128(_mm_cmpeq_epi8(block, _mm_set1_epi8('"')),
@@ -50,7 +55,7 @@ chat_json_is_short(const unsigned char **at, const unsigned char *end,
         if (stops != 0) {
             return **at == '"';
         }
-    }
+    } while (--blocks != 0);
 #endif
 
     return 0;
