@@ -63,10 +63,7 @@ chat_stream_create(const chat_stream_conf_t *conf)
     if (stream->frame == NULL
         || (stream->reader =
                 chat_dialect_open(conf->dialect, stream->arena, conf->request))
-               == NULL
-        || chat_tracker_init(&stream->track, &stream->conf, &stream->info,
-                             &stream->reader->calls)
-               != CHAT_OK)
+               == NULL)
     {
         chat_stream_destroy(stream);
         return NULL;
@@ -76,6 +73,7 @@ chat_stream_create(const chat_stream_conf_t *conf)
     calls->tenant = &stream->conf.scope.tenant;
     calls->max_args = conf->max_event;
     chat_calls_know(calls, conf->known, conf->nknown);
+    chat_tracker_init(&stream->track, &stream->conf, &stream->info, calls);
     stream->forms.dialect = conf->dialect;
     stream->forms.reader = stream->reader;
     stream->forms.arena = stream->frame;
@@ -382,7 +380,7 @@ judge_all(chat_stream_t *stream, chat_parsed_t *parsed)
 {
     size_t        i;
     chat_mark_t  *mark;
-    chat_event_t *event = parsed->events.items;
+    chat_event_t *ready, *event = parsed->events.items;
     size_t        left = parsed->events.count;
 
     for (/* void */; left != 0; event++, left--) {
@@ -393,15 +391,15 @@ judge_all(chat_stream_t *stream, chat_parsed_t *parsed)
             event->end = CHAT_END_INTERRUPTED;
         }
 
-        if (left > 1 && is_lone_failure(event, event + 1)) {
-            judge(stream, event + 1);
-            event->verdict = event[1].verdict;
-            event->opening = event[1].opening;
-            event->kind = event[1].kind;
-            event++;
+        ready = event + (left > 1 && is_lone_failure(event, event + 1));
+        judge(stream, ready);
+
+        if (ready != event) {
+            event->verdict = ready->verdict;
+            event->opening = ready->opening;
+            event->kind = ready->kind;
+            event = ready;
             left--;
-        } else {
-            judge(stream, event);
         }
 
         parsed->waits |= event->verdict == CHAT_REPLAY_WAIT;
@@ -446,7 +444,7 @@ parse(chat_stream_t *stream, const chat_frame_t *frame)
     parsed_init(&parsed, stream, frame, items, 8);
 
     if (!frame->has_data) {
-        return route(stream, &parsed);
+        return judge_all(stream, &parsed);
     }
 
     rc = chat_json_parse(&doc, stream->frame, frame->data);

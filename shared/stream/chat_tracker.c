@@ -47,9 +47,14 @@ facts_of(chat_tracker_t *track, const chat_key_t *keys, size_t n)
         }
     }
 
-    put = n ? chat_arena_push(track->put_arena, &track->puts, &track->nputs,
-                              &track->size, sizeof(*put))
-            : NULL;
+    if (track->put_arena == NULL) {
+        track->put_arena = chat_arena_create(0);
+    }
+
+    put = n != 0 && track->put_arena != NULL
+              ? chat_arena_push(track->put_arena, &track->puts, &track->nputs,
+                                &track->size, sizeof(*put))
+              : NULL;
     if (put == NULL) {
         return &track->nowhere;
     }
@@ -65,7 +70,7 @@ size_t
 chat_tracker_take(chat_tracker_t *track, const chat_stream_facts_t **facts)
 {
     forget(track);
-    track->taken = 1;
+    track->taken = track->nputs != 0;
     *facts = track->puts;
     return track->nputs;
 }
@@ -185,7 +190,7 @@ put_result(chat_tracker_t *track, chat_facts_t *facts,
 {
     chat_str_t payload;
     int        has_payload =
-        event->has_payload
+        event->has_payload && !facts->failed
         && chat_arena_dup(track->put_arena, event->text, &payload) == CHAT_OK;
 
     chat_facts_result(facts, event->id, event->outcome, &event->digest,
@@ -540,19 +545,15 @@ on_step(chat_tracker_t *track, chat_str_t chain)
 }
 
 
-chat_rc_e
+void
 chat_tracker_init(chat_tracker_t *track, const chat_stream_conf_t *conf,
                   chat_stream_info_t *info, chat_calls_t *calls)
 {
-    memset(track, 0, sizeof(*track));
     track->conf = conf;
     track->info = info;
     track->calls = calls;
     chat_facts_init(&track->nowhere, NULL);
-    track->put_arena = chat_arena_create(0);
     track->step.number = 1;
-
-    return track->put_arena != NULL ? CHAT_OK : CHAT_ERROR;
 }
 
 

@@ -38,7 +38,7 @@ typedef struct {
     const chat_stream_conf_t *conf;
     chat_stream_info_t       *info;
     chat_calls_t             *calls;     /* of the stream */
-    chat_arena_t             *put_arena; /* lives as what was put */
+    chat_arena_t             *put_arena; /* lives as what was put; or NULL */
     chat_stream_facts_t      *puts;      /* oldest first */
     size_t                    nputs;
     size_t                    size;    /* room in puts */
@@ -49,12 +49,11 @@ typedef struct {
 } chat_tracker_t;
 
 /*
- * All three must outlive the track; info's id, end, reason, calls and settled
- * are kept by it. The owner destroys put_arena. CHAT_ERROR: no memory.
+ * All three must outlive the track, which is all zero; info's id, end, reason,
+ * calls and settled are kept by it. The owner destroys put_arena.
  */
-chat_rc_e chat_tracker_init(chat_tracker_t           *track,
-                            const chat_stream_conf_t *conf,
-                            chat_stream_info_t *info, chat_calls_t *calls);
+void chat_tracker_init(chat_tracker_t *track, const chat_stream_conf_t *conf,
+                       chat_stream_info_t *info, chat_calls_t *calls);
 
 /* The next event; event->verdict is FORWARD or DROP. */
 void chat_tracker_event(chat_tracker_t *track, const chat_event_t *event);
