@@ -200,15 +200,16 @@ read_lines(chat_sse_t *sse, chat_frame_t *frame, chat_str_t text, int whole)
 
     while ((plain || whole) && chat_line_cut(&rest, &line, &end)) {
         plain &= chat_str_is(end, "\n");
-        special |= chat_str_starts(line, "id");
 
-        if (data_value(line, &value)) {
-            add_data(sse, frame, value);
-
-        } else if (plain && line.len == 0) {
+        if (plain && line.len == 0) {
             frame->events = frame->has_data && !special && !frame->bom;
             sse->count.flags = CHAT_COUNT_BEGUN | CHAT_COUNT_PLAIN;
             return text.len - rest.len;
+        }
+
+        special |= chat_str_starts(line, "id");
+        if (data_value(line, &value)) {
+            add_data(sse, frame, value);
         }
     }
 

@@ -174,7 +174,7 @@ add_hole(chat_form_t *form, size_t n, size_t byte)
 {
     size_t i;
 
-    for (i = 0; i < form->nsame; i++) {
+    for (i = form->nsame; i-- > 0; /* void */) {
         if (form->same[i].at.start <= byte && byte <= form->same[i].at.end) {
             memmove(&form->holes[n + 1], &form->holes[n],
                     (form->nholes++ - n) * sizeof(form->holes[0]));
@@ -319,51 +319,53 @@ chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
 
 
 /*
- * Adds the values within node, at this offset of the frame, that may be any.
- * 0: there are too many, or the reader looked at a value as a whole.
+ * Adds the values of node and of those behind it, at this offset of the frame,
+ * that may be any. 0: there are too many, or the reader looked at a value as a
+ * whole.
  */
 static int
 add_values(chat_form_t *form, const chat_json_t *node, uint32_t offset,
-           const chat_json_t *piece, const chat_json_t *number)
+           const chat_reader_t *reader)
 {
-    int                ends = node->type != CHAT_JSON_NUMBER;
+    int                ends;
     chat_form_value_t  value;
-    const chat_json_t *child;
+    const chat_json_t *number = reader->number_node;
+    const chat_json_t *piece = reader->events->items->node;
 
-    if (node->child != NULL) {
-        for (child = node->child; child != NULL; child = child->next) {
-            if (!add_values(form, child, offset, piece, number)) {
+    for (/* void */; node != NULL; node = node->next) {
+        if (node->child != NULL) {
+            if (node->read || !add_values(form, node->child, offset, reader)) {
                 return 0;
             }
+            continue;
         }
 
-        return !node->read;
-    }
+        if ((node->type != CHAT_JSON_STRING && node->type != CHAT_JSON_NUMBER
+             && !node->opaque)
+            || (node->read && node != piece && node != number))
+        {
+            continue;
+        }
 
-    if ((node->type != CHAT_JSON_STRING && node->type != CHAT_JSON_NUMBER
-         && !node->opaque)
-        || (node->read && node != piece && node != number))
-    {
-        return 1;
-    }
+        if (form->nholes + form->nsame == CHAT_FORM_VALUES) {
+            return 0;
+        }
 
-    if (form->nholes + form->nsame == CHAT_FORM_VALUES) {
-        return 0;
-    }
+        ends = node->type != CHAT_JSON_NUMBER;
+        value.at.start = offset + node->start + ends;
+        value.at.end = offset + node->end - ends;
+        value.type = node->opaque ? CHAT_FORM_LIST
+                     : ends       ? CHAT_FORM_STRING
+                                  : CHAT_FORM_NUMBER;
 
-    value.at.start = offset + node->start + ends;
-    value.at.end = offset + node->end - ends;
-    value.type = node->opaque ? CHAT_FORM_LIST
-                 : ends       ? CHAT_FORM_STRING
-                              : CHAT_FORM_NUMBER;
-
-    if (node == piece || (node == number && !ends)) {
-        value.type = node == piece ? CHAT_FORM_PIECE : CHAT_FORM_INDEX;
-        form->has_piece |= node == piece;
-        form->has_number |= node == number;
-        form->holes[form->nholes++] = value;
-    } else {
-        form->same[form->nsame++] = value;
+        if (node == piece || (node == number && !ends)) {
+            value.type = node == piece ? CHAT_FORM_PIECE : CHAT_FORM_INDEX;
+            form->has_piece |= node == piece;
+            form->has_number |= node == number;
+            form->holes[form->nholes++] = value;
+        } else {
+            form->same[form->nsame++] = value;
+        }
     }
 
     return 1;
@@ -427,8 +429,7 @@ chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame)
     form->has_number = 0;
 
     /* mostly it is the last value that differs */
-    if (add_values(form, reader->doc->root, offset, event->node,
-                   reader->number_node)
+    if (add_values(form, reader->doc->root, offset, reader)
         && (form->nholes != 0
             || (form->nsame != 0
                 && add_hole(form, 0, form->same[form->nsame - 1].at.end))))
