@@ -221,53 +221,40 @@ chat_transcript_bare(chat_transcript_t *t, chat_str_t id,
 }
 
 
-/* A result that looks for its calls. */
-typedef struct {
-    chat_str_t         id;
-    int                approval;
-    size_t             least; /* step that can have them */
-    const chat_json_t *result;
-    const chat_json_t *place;
-    int                found; /* one, which is in that step */
-} chat_given_t;
-
-
-/* Gives the result to the call if it is the call's. */
-static void
-give(chat_given_t *given, chat_call_t *call)
+/* Gives the result of this id to the call, if that awaits it. 1: it did. */
+static inline int
+give(chat_call_t *call, chat_str_t id, int approval, const chat_json_t *result,
+     const chat_json_t *place)
 {
-    if (call->awaits && call->step >= given->least
-        && (call->kind == CHAT_KIND_APPROVAL) == given->approval
-        && chat_str_eq(call->id, given->id))
+    if (!call->awaits || (call->kind == CHAT_KIND_APPROVAL) != approval
+        || !chat_str_eq(call->id, id))
     {
-        call->awaits = 0;
-        call->result = given->result;
-        call->place = given->place;
-        given->least = call->step;
-        given->found = 1;
+        return 0;
     }
+
+    call->awaits = 0;
+    call->result = result;
+    call->place = place;
+    return 1;
 }
 
 
-/*
- * Gives the result to the calls of the newest step that has such, by an index
- * of all calls so far.
- */
-static void
-give_newest(chat_transcript_t *t, chat_given_t *given)
+/* The entry of this id in an index of all calls so far; NULL: none has it. */
+static chat_table_entry_t *
+find_calls(chat_transcript_t *t, chat_str_t id, int approval)
 {
-    chat_call_t        *call, *calls = t->rq->calls;
+    chat_call_t        *call;
     chat_table_entry_t *entry;
 
     while (t->nindexed < t->rq->ncalls) {
-        call = &calls[t->nindexed++];
+        call = &t->rq->calls[t->nindexed++];
 
         if (call->awaits && call->id.len != 0) {
             entry = chat_table_put(&t->ids[call->kind == CHAT_KIND_APPROVAL],
                                    call->id);
             if (entry == NULL) {
                 chat_transcript_fail(t, CHAT_ERROR);
-                return;
+                return NULL;
             }
 
             call->earlier = (uint32_t) entry->number;
@@ -275,17 +262,7 @@ give_newest(chat_transcript_t *t, chat_given_t *given)
         }
     }
 
-    entry = chat_table_find(&t->ids[given->approval], given->id);
-
-    while (entry != NULL && entry->number != 0) {
-        call = &calls[entry->number - 1];
-        if (given->found && call->step < given->least) {
-            return;
-        }
-
-        give(given, call);
-        entry->number = call->earlier;
-    }
+    return chat_table_find(&t->ids[approval], id);
 }
 
 
@@ -293,33 +270,47 @@ void
 chat_transcript_result(chat_transcript_t *t, chat_str_t id, chat_kind_e kind,
                        const chat_json_t *result, const chat_json_t *place)
 {
-    int             few, late = t->form->late;
-    size_t          i;
-    chat_given_t    given = { .id = id, .result = result, .place = place };
-    chat_request_t *rq = t->rq;
+    int                 few, found = 0, approval = kind == CHAT_KIND_APPROVAL;
+    size_t              i, least;
+    chat_call_t        *call;
+    chat_request_t     *rq = t->rq;
+    chat_table_entry_t *entry;
 
     if (rq->chained) {
         chat_transcript_bare(t, id, result);
         return;
     }
 
-    if (rq->nsteps == 0 || id.len == 0 || !(late || t->has_step)) {
+    if (rq->nsteps == 0 || id.len == 0 || !(t->form->late || t->has_step)) {
         return;
     }
 
     few = rq->steps[rq->nsteps - 1].count <= CHAT_TRANSCRIPT_FEW;
-    given.approval = kind == CHAT_KIND_APPROVAL;
-    given.least = late ? 0 : rq->nsteps - 1;
 
     for (i = rq->steps[rq->nsteps - 1].first; few && i < rq->ncalls; i++) {
-        give(&given, &rq->calls[i]);
+        found |= give(&rq->calls[i], id, approval, result, place);
     }
 
-    if (!given.found && (late || !few)) {
-        give_newest(t, &given);
+    /* of the newest step that has such calls */
+    least = t->form->late ? 0 : rq->nsteps - 1;
+    entry =
+        !found && (t->form->late || !few) ? find_calls(t, id, approval) : NULL;
+
+    while (entry != NULL && entry->number != 0) {
+        call = &rq->calls[entry->number - 1];
+        if (call->step < least) {
+            break;
+        }
+
+        if (give(call, id, approval, result, place)) {
+            least = call->step;
+            found = 1;
+        }
+
+        entry->number = call->earlier;
     }
 
-    t->matched += (size_t) given.found;
+    t->matched += (size_t) found;
 }
 
 
