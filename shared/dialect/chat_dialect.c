@@ -299,10 +299,6 @@ static chat_rc_e
 read_request(const chat_dialect_t *dialect, chat_str_t uri,
              chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
-    if (chat_path_ends(dialect->not_paths, chat_uri_path(uri))) {
-        return CHAT_DECLINED;
-    }
-
     *rq = (chat_request_t){ .uri = uri,
                             .tenant = rq->tenant,
                             .named = rq->named };
@@ -317,15 +313,16 @@ chat_dialect_request(const chat_dialect_t *dialect, chat_str_t uri,
                      chat_json_doc_t *doc, chat_arena_t *arena,
                      chat_request_t *rq, chat_rc_e *rc)
 {
+    chat_str_t                   path = chat_uri_path(uri);
     const chat_dialect_t *const *each;
 
     *rc = CHAT_DECLINED;
 
     for (each = chat_dialects; *each && *rc == CHAT_DECLINED; each++) {
-        if (dialect != NULL
-                ? *each == dialect
-                : (*each)->paths == NULL
-                      || chat_path_ends((*each)->paths, chat_uri_path(uri)))
+        if ((dialect != NULL ? *each == dialect
+                             : (*each)->paths == NULL
+                                   || chat_path_ends((*each)->paths, path))
+            && !chat_path_ends((*each)->not_paths, path))
         {
             *rc = read_request(*each, uri, doc, arena, rq);
         }

@@ -396,10 +396,13 @@ read_request(chat_transcript_t *t)
     const chat_json_t *run, *thread, *list;
 
     run = chat_json_typed(doc, root, "runId", CHAT_JSON_STRING);
+    if (run == NULL) {
+        return CHAT_DECLINED;
+    }
+
     thread = chat_json_typed(doc, root, "threadId", CHAT_JSON_STRING);
     list = chat_json_typed(doc, root, "messages", CHAT_JSON_ARRAY);
-
-    if (run == NULL || thread == NULL || list == NULL) {
+    if (thread == NULL || list == NULL) {
         return CHAT_DECLINED;
     }
 

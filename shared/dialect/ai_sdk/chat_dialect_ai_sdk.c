@@ -516,11 +516,12 @@ static const chat_transcript_form_t form = {
 static const chat_json_t *
 find_messages(chat_json_doc_t *doc)
 {
-    const chat_json_t *root = doc->root;
+    const chat_json_t *list = chat_json_get(doc, doc->root, "messages");
 
-    return chat_json_get(doc, root, "messages") != NULL
-               ? chat_json_typed(doc, root, "messages", CHAT_JSON_ARRAY)
-               : chat_json_typed(doc, root, "message", CHAT_JSON_OBJECT);
+    return list == NULL
+               ? chat_json_typed(doc, doc->root, "message", CHAT_JSON_OBJECT)
+           : list->type == CHAT_JSON_ARRAY ? list
+                                           : NULL;
 }
 
 

@@ -163,7 +163,11 @@ static chat_rc_e
 read_request(chat_transcript_t *t)
 {
     chat_json_doc_t   *doc = t->doc;
-    const chat_json_t *first = chat_json_first(doc, doc->root, "messages");
+    const chat_json_t *first, *list, *stream;
+
+    chat_json_pick(doc, doc->root, "messages", &list, "stream", &stream, NULL,
+                   NULL);
+    first = list && list->type == CHAT_JSON_ARRAY ? list->child : NULL;
 
     if (chat_json_text(doc, first, "role").len == 0
         || chat_json_get(doc, first, "parts") != NULL)
@@ -171,8 +175,8 @@ read_request(chat_transcript_t *t)
         return CHAT_DECLINED;
     }
 
-    t->rq->stream = chat_json_flag(doc, doc->root, "stream");
-    chat_transcript_read(t, chat_json_get(doc, doc->root, "messages"));
+    t->rq->stream = chat_json_true(stream);
+    chat_transcript_read(t, list);
     chat_transcript_end(t);
     return CHAT_OK;
 }
