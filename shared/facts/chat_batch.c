@@ -29,7 +29,9 @@ chat_batch_find(const chat_batch_t *batch, chat_str_t id)
 {
     const chat_table_entry_t *entry = chat_table_find(&batch->index, id);
 
-    return entry != NULL ? &batch->members[entry->number] : NULL;
+    return entry != NULL && entry->number != 0
+               ? &batch->members[entry->number - 1]
+               : NULL;
 }
 
 
@@ -68,11 +70,17 @@ chat_batch_read_member(chat_batch_reader_t *reader, chat_str_t id,
                        const chat_fact_t *fact, chat_member_pt read)
 {
     chat_batch_t       *batch = reader->batch;
-    chat_member_t      *added, member = { .id = id, .position = UINT32_MAX };
-    chat_table_entry_t *entry = chat_table_find(&batch->index, id);
+    chat_table_entry_t *entry = chat_table_put(&batch->index, id);
+    chat_member_t      *added,
+        member = { .id = id, .entry = entry, .position = UINT32_MAX };
 
-    if (entry != NULL) {
-        (void) read(&batch->members[entry->number], fact);
+    if (entry == NULL) {
+        reader->failed = 1;
+        return;
+    }
+
+    if (entry->number != 0) {
+        (void) read(&batch->members[entry->number - 1], fact);
         return;
     }
 
@@ -82,14 +90,10 @@ chat_batch_read_member(chat_batch_reader_t *reader, chat_str_t id,
 
     added = chat_batch_push(reader, &batch->members, &batch->nmembers,
                             &reader->size, sizeof(*added));
-    entry = added != NULL ? chat_table_put(&batch->index, id) : NULL;
-    if (entry == NULL) {
-        reader->failed = 1;
-        return;
+    if (added != NULL) {
+        *added = member;
+        entry->number = batch->nmembers;
     }
-
-    *added = member;
-    entry->number = batch->nmembers - 1;
 }
 
 
@@ -478,7 +482,7 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
     }
 
     for (i = 0; i < batch->nmembers; i++) {
-        chat_table_find(&batch->index, batch->members[i].id)->number = i;
+        batch->members[i].entry->number = i + 1;
         batch->ncalls += batch->members[i].is_call != 0;
         calls += batch->members[i].is_call
                  && batch->members[i].kind != CHAT_KIND_PROVIDER;

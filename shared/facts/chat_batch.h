@@ -51,6 +51,7 @@ typedef struct {
     chat_str_t      reason;      /* of the approval, likewise */
     int             delivered;   /* there is a delivered/ fact */
     chat_approval_e approval;    /* GRANTED, REFUSED or NONE */
+    chat_table_entry_t *entry;   /* in the batch's index */
 } chat_member_t;
 
 /* A request beside an attempt of the same content. */
@@ -73,7 +74,8 @@ typedef struct {
     chat_member_t  *members; /* in order of position, then id */
     size_t          nmembers;
     size_t          ncalls; /* members with is_call */
-    chat_table_t    index;  /* of members, by id: the number is the place */
+    chat_table_t    index;  /* of members, by id: the number is the place,
+                               from 1 on */
     chat_str_t     *waits;  /* workers that are woken by a change */
     size_t          nwaits;
     chat_attempt_t  last;     /* the attempt with the highest number */
