@@ -26,18 +26,9 @@ ngx_chat_headers_next(ngx_chat_headers_walk_t *walk)
 }
 
 
-ngx_uint_t
-ngx_chat_headers_is(chat_str_t name, const char *text)
-{
-    return name.len == ngx_strlen(text)
-           && ngx_strncasecmp((u_char *) name.data, (u_char *) text, name.len)
-                  == 0;
-}
-
-
 /* 1 if the header has this name. */
-static ngx_uint_t
-ngx_chat_headers_named(const ngx_table_elt_t *h, const char *name)
+static ngx_inline ngx_uint_t
+named(const ngx_table_elt_t *h, const char *name)
 {
     return ngx_chat_headers_is(ngx_chat_str(&h->key), name);
 }
@@ -49,11 +40,9 @@ ngx_chat_headers_find(ngx_list_t *headers, const char *name)
     ngx_table_elt_t        *h;
     ngx_chat_headers_walk_t walk = { &headers->part, 0 };
 
-    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
-        if (h->hash != 0 && ngx_chat_headers_named(h, name)) {
-            break;
-        }
-    }
+    do {
+        h = ngx_chat_headers_next(&walk);
+    } while (h != NULL && (h->hash == 0 || !named(h, name)));
 
     return h;
 }
@@ -81,7 +70,7 @@ ngx_chat_headers_counts(ngx_list_t *headers, const ngx_table_elt_t *h)
 
 /* 1 if the content type is application/json or ends with +json. */
 static ngx_uint_t
-ngx_chat_headers_is_json(const ngx_str_t *type)
+is_json(const ngx_str_t *type)
 {
     chat_str_t parameters = ngx_chat_str(type);
     chat_str_t name = chat_str_cut(&parameters, ';');
@@ -99,7 +88,7 @@ ngx_chat_headers_is_json(const ngx_str_t *type)
 
 /* 1 if the value begins with this text, in upper or lower case. */
 static ngx_uint_t
-ngx_chat_headers_begins(const ngx_table_elt_t *h, const char *text)
+begins(const ngx_table_elt_t *h, const char *text)
 {
     size_t len = ngx_strlen(text);
 
@@ -110,28 +99,18 @@ ngx_chat_headers_begins(const ngx_table_elt_t *h, const char *text)
 
 /* 1 if the header signs the body, or contains a digest of it. */
 static ngx_uint_t
-ngx_chat_headers_signs(const ngx_table_elt_t *h)
+signs(const ngx_table_elt_t *h)
 {
-    ngx_uint_t         i;
-    static const char *names[] = { "digest",      "content-digest",
-                                   "repr-digest", "content-md5",
-                                   "signature",   "x-amz-content-sha256" };
-
-    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (ngx_chat_headers_named(h, names[i])) {
-            return 1;
-        }
-    }
-
-    return ngx_chat_headers_named(h, "authorization")
-           && (ngx_chat_headers_begins(h, "aws4-")
-               || ngx_chat_headers_begins(h, "signature "));
+    return named(h, "digest") || named(h, "content-digest")
+           || named(h, "repr-digest") || named(h, "content-md5")
+           || named(h, "signature") || named(h, "x-amz-content-sha256")
+           || (named(h, "authorization")
+               && (begins(h, "aws4-") || begins(h, "signature ")));
 }
 
 
 static void
-ngx_chat_headers_note(ngx_table_elt_t *h, ngx_chat_headers_t *out,
-                      ngx_uint_t blank)
+note(ngx_table_elt_t *h, ngx_chat_headers_t *out, ngx_uint_t blank)
 {
     ngx_int_t     retry;
     chat_digest_t digest;
@@ -139,29 +118,29 @@ ngx_chat_headers_note(ngx_table_elt_t *h, ngx_chat_headers_t *out,
     if (h->key.len >= 7
         && ngx_strncasecmp(h->key.data, (u_char *) "x-chat-", 7) == 0)
     {
-        if (ngx_chat_headers_named(h, NGX_CHAT_HEADERS_ATTEMPT)) {
+        if (named(h, NGX_CHAT_HEADERS_ATTEMPT)) {
             out->relayed = ngx_chat_str(&h->value);
         }
 
         h->value.len = blank ? 0 : h->value.len;
 
-    } else if (ngx_chat_headers_named(h, "content-encoding")) {
+    } else if (named(h, "content-encoding")) {
         out->encoded = 1;
 
-    } else if (ngx_chat_headers_named(h, "origin")) {
+    } else if (named(h, "origin")) {
         out->origin = ngx_chat_str(&h->value);
 
-    } else if (ngx_chat_headers_named(h, "x-stainless-retry-count")) {
+    } else if (named(h, "x-stainless-retry-count")) {
         retry = ngx_atoi(h->value.data, h->value.len);
         out->retry = retry == NGX_ERROR ? 0 : ngx_min(retry, 255);
 
-    } else if (ngx_chat_headers_named(h, "idempotency-key")) {
+    } else if (named(h, "idempotency-key")) {
         if (h->value.len != 0) {
             chat_digest(ngx_chat_str(&h->value), &digest);
             ngx_memcpy(out->retry_key, digest.bytes, sizeof(out->retry_key));
         }
 
-    } else if (ngx_chat_headers_signs(h)) {
+    } else if (signs(h)) {
         out->digested = 1;
     }
 }
@@ -177,12 +156,11 @@ ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
     ngx_memzero(out, sizeof(*out));
 
     if (r->headers_in.content_type != NULL) {
-        out->json =
-            ngx_chat_headers_is_json(&r->headers_in.content_type->value);
+        out->json = is_json(&r->headers_in.content_type->value);
     }
 
     while ((h = ngx_chat_headers_next(&walk)) != NULL) {
-        ngx_chat_headers_note(h, out, blank);
+        note(h, out, blank);
     }
 }
 
