@@ -87,28 +87,16 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
 }
 
 
-/* A value with variables; NULL: it is none, or there is no memory. */
-static ngx_http_complex_value_t *
-ngx_chat_conf_value(ngx_conf_t *cf, ngx_str_t value)
-{
-    ngx_http_complex_value_t        *cv = ngx_palloc(cf->pool, sizeof(*cv));
-    ngx_http_compile_complex_value_t ccv = { .cf = cf,
-                                             .value = &value,
-                                             .complex_value = cv };
-
-    return cv != NULL && ngx_http_compile_complex_value(&ccv) == NGX_OK ? cv
-                                                                        : NULL;
-}
-
-
 static ngx_int_t
 ngx_chat_merge_tenant(ngx_conf_t *cf, const ngx_chat_loc_conf_t *prev,
                       ngx_chat_loc_conf_t *conf)
 {
-    ngx_str_t scope = ngx_string("$server_name");
     ngx_str_t credentials =
         ngx_string("$http_authorization$http_x_api_key"
                    "$http_api_key$http_x_goog_api_key$arg_key");
+    ngx_http_core_srv_conf_t *cscf =
+        ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
+    ngx_http_compile_complex_value_t ccv = { .cf = cf, .value = &credentials };
 
     if (conf->tenant == NULL) {
         conf->tenant = prev->tenant;
@@ -117,15 +105,16 @@ ngx_chat_merge_tenant(ngx_conf_t *cf, const ngx_chat_loc_conf_t *prev,
     }
 
     if (conf->tenant == NULL) {
-        conf->tenant = ngx_chat_conf_value(cf, credentials);
+        conf->tenant = ccv.complex_value = &conf->credentials;
         conf->default_tenant = 1;
     }
 
     if (conf->scope == NULL) {
-        conf->scope = ngx_chat_conf_value(cf, scope);
+        conf->scope = &conf->server;
+        conf->server.value = cscf->server_name;
     }
 
-    return conf->tenant && conf->scope ? NGX_OK : NGX_ERROR;
+    return ccv.complex_value ? ngx_http_compile_complex_value(&ccv) : NGX_OK;
 }
 
 
@@ -183,13 +172,9 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                              settings[i].preset);
     }
 
-    if (conf->conversation == NULL) {
-        conf->conversation = prev->conversation;
-    }
-
-    if (conf->tools == NULL) {
-        conf->tools = prev->tools;
-    }
+    conf->conversation =
+        conf->conversation ? conf->conversation : prev->conversation;
+    conf->tools = conf->tools ? conf->tools : prev->tools;
 
     if (ngx_chat_merge_tenant(cf, prev, conf) != NGX_OK) {
         return NGX_CONF_ERROR;
@@ -214,6 +199,7 @@ ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     u_char                      *p, *last = (u_char *) must + sizeof(must);
     ngx_int_t                    rc = NGX_OK;
     ngx_str_t                   *value = cf->args->elts;
+    ngx_command_t                variable = { .offset = LOC(variable) };
     ngx_chat_loc_conf_t         *lcf = conf;
     const chat_dialect_t *const *dialect;
 
@@ -222,8 +208,8 @@ ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     if (ngx_http_script_variables_count(&value[1]) != 0) {
-        lcf->variable = ngx_chat_conf_value(cf, value[1]);
-        if (lcf->variable == NULL) {
+        if (ngx_http_set_complex_value_slot(cf, &variable, conf)
+            != NGX_CONF_OK) {
             return NGX_CONF_ERROR;
         }
 
@@ -393,23 +379,19 @@ ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     if (lcf->tools == NULL) {
         lcf->tools = ngx_array_create(cf->pool, 4, sizeof(ngx_chat_tool_t));
-        if (lcf->tools == NULL) {
-            return NGX_CONF_ERROR;
-        }
     }
 
-    tool = ngx_array_push(lcf->tools);
+    tool = lcf->tools ? ngx_array_push(lcf->tools) : NULL;
     if (tool == NULL) {
         return NGX_CONF_ERROR;
     }
 
-    if (ngx_strcmp(value[2].data, "client") == 0) {
-        tool->kind = CHAT_KIND_CLIENT;
+    tool->kind = ngx_strcmp(value[2].data, "client") == 0 ? CHAT_KIND_CLIENT
+                                                          : CHAT_KIND_PROVIDER;
 
-    } else if (ngx_strcmp(value[2].data, "provider") == 0) {
-        tool->kind = CHAT_KIND_PROVIDER;
-
-    } else {
+    if (tool->kind == CHAT_KIND_PROVIDER
+        && ngx_strcmp(value[2].data, "provider") != 0)
+    {
         return ngx_chat_conf_invalid(cf, &value[2], "client or provider");
     }
 
