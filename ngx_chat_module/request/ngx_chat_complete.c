@@ -300,19 +300,24 @@ missing_fields(ngx_chat_ctx_t *ctx, const chat_step_t *step,
     chat_arena_t      *arena = ctx->body.arena;
     const chat_call_t *call;
 
-    *fields = chat_arena_take(arena, 2 * step->count * sizeof(chat_str_t));
-    if (*fields == NULL) {
-        return 0;
-    }
+    *fields = NULL;
 
     for (i = step->first; i < step->first + step->count; i++) {
         call = &ctx->body.rq.calls[i];
-        if (call->id.len > CHAT_ID_MAX) {
-            continue;
+        lacks =
+            !chat_outcome_is_final(call->outcome) && chat_call_is_member(call);
+        if ((!lacks && !call->undecided) || call->id.len > CHAT_ID_MAX) {
+            continue; /* so do most calls of most steps */
         }
 
-        lacks =
-            chat_call_is_member(call) && !chat_outcome_is_final(call->outcome);
+        if (*fields == NULL) {
+            *fields =
+                chat_arena_take(arena, step->count * 2 * sizeof(**fields));
+            if (*fields == NULL) {
+                return 0;
+            }
+        }
+
         open = lacks && !chat_call_is_settled(call)
                && call->kind == CHAT_KIND_APPROVAL
                && (results || ctx->body.rq.class == CHAT_CLASS_FRESH)
@@ -335,14 +340,10 @@ missing_fields(ngx_chat_ctx_t *ctx, const chat_step_t *step,
 static ngx_uint_t
 is_early(const chat_facts_t *facts, const chat_str_t *fields, size_t n)
 {
-    size_t i;
+    size_t i = facts->failed || facts->count != n ? SIZE_MAX : 0;
 
-    if (facts->failed || facts->count != n) {
-        return 0;
-    }
-
-    for (i = 0; i < n && chat_str_eq(facts->items[i].field, fields[i]); i++) {
-        /* void */
+    while (i < n && chat_str_eq(facts->items[i].field, fields[i])) {
+        i++;
     }
 
     return i == n;
