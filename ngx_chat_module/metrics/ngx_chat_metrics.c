@@ -24,17 +24,17 @@
 static ngx_chat_metrics_slot_t nowhere;
 
 
-/* Only this worker writes the entry. */
+/* Only this worker writes the entry. A full barrier would wait for memory. */
 static void
 write_entry(void *entry, const void *from, size_t size)
 {
     volatile uint64_t *n = entry;
 
     *n = 0;
-    ngx_memory_barrier();
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     ngx_memcpy((u_char *) entry + sizeof(*n),
                (const u_char *) from + sizeof(*n), size - sizeof(*n));
-    ngx_memory_barrier();
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     *n = *(const uint64_t *) from;
 }
 
