@@ -99,12 +99,10 @@ ngx_chat_get_ctx(ngx_http_request_t *r)
     /* an internal redirect has wiped the contexts */
 
     for (cln = r->pool->cleanup; cln != NULL; cln = cln->next) {
-        if (cln->handler == destroy) {
-            ctx = cln->data;
-            if (ctx->request == r) {
-                ngx_http_set_ctx(r, ctx, ngx_chat_module);
-                return ctx;
-            }
+        if (cln->handler == destroy
+            && ((ngx_chat_ctx_t *) cln->data)->request == r) {
+            ngx_http_set_ctx(r, cln->data, ngx_chat_module);
+            return cln->data;
         }
     }
 
@@ -121,13 +119,9 @@ ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
 
     cln = ngx_pool_cleanup_add(r->pool, 0);
     end = ngx_http_cleanup_add(r, 0);
-    if (cln == NULL || end == NULL) {
-        return NULL;
-    }
-
     /* usually it fits behind what NGINX has in the pool's second block */
     ctx = ngx_pcalloc(r->pool, sizeof(*ctx));
-    if (ctx == NULL) {
+    if (cln == NULL || end == NULL || ctx == NULL) {
         return NULL;
     }
 

@@ -27,15 +27,11 @@ ngx_chat_shares_find(ngx_chat_shares_t *shares, uint64_t tenant)
     ngx_rbtree_key_t   key = (ngx_rbtree_key_t) tenant;
     ngx_rbtree_node_t *node = shares->tenants.root;
 
-    while (node != shares->tenants.sentinel) {
-        if (key == node->key) {
-            return (ngx_chat_share_t *) node;
-        }
-
+    while (node != shares->tenants.sentinel && node->key != key) {
         node = key < node->key ? node->left : node->right;
     }
 
-    return NULL;
+    return node != shares->tenants.sentinel ? (ngx_chat_share_t *) node : NULL;
 }
 
 

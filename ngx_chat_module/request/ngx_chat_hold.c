@@ -313,11 +313,8 @@ ngx_int_t
 ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
 {
     chat_key_t       *key = &ctx->barrier.q.key;
-    ngx_chat_group_t *group = ctx->barrier.group;
-
-    if (group == NULL) {
-        group = group_find(ctx->worker, key);
-    }
+    ngx_chat_group_t *group =
+        ctx->barrier.group ? ctx->barrier.group : group_find(ctx->worker, key);
 
     if (group == NULL) {
         group = ngx_calloc(sizeof(*group), ctx->request->connection->log);
