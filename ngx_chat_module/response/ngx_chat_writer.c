@@ -470,7 +470,7 @@ begin(ngx_chat_writer_t *writer)
 }
 
 
-/* Unless the fact that was put stands, a follower has put another first. */
+/* If another value stands for the fact, a follower has put it first. */
 static void
 on_decided(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
            size_t n)
@@ -480,13 +480,13 @@ on_decided(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
     const chat_fact_t  *own = &put->items[0];
 
     while (n > 0
-           && !(chat_str_eq(facts[n - 1].field, own->field)
-                && chat_str_eq(facts[n - 1].value, own->value)))
+           && (!chat_str_eq(facts[n - 1].field, own->field)
+               || chat_str_eq(facts[n - 1].value, own->value)))
     {
         n--;
     }
 
-    if (n > 0) {
+    if (rc == CHAT_OK && n == 0) {
         end_writer(writer);
         return;
     }
@@ -587,6 +587,7 @@ ngx_chat_writer_begin(ngx_chat_ctx_t *ctx, chat_attempt_t *attempt)
     writer->head.failed = encoded & 1;
     writer->op.done = on_decided;
     writer->op.data = writer;
+    writer->op.brief = 1;
     ngx_chat_event_set(&writer->turn, on_turn, writer, ngx_cycle->log);
     ngx_chat_event_set(&writer->silence, on_silence, writer, ngx_cycle->log);
 

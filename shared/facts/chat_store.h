@@ -26,8 +26,8 @@ typedef struct chat_store_op_s chat_store_op_t;
 
 /*
  * A query under way. The caller owns it, zeroes it before first use, sets
- * done and data, and may use it again after done() or cancel(). facts (and
- * the payloads in them, for payloads()) are valid inside done() only. rc:
+ * done, data and brief, and may use it again after done() or cancel(). facts
+ * (and the payloads in them, for payloads()) are valid in done() only. rc:
  * CHAT_OK; CHAT_LIMIT: the store has no room for these facts; CHAT_ERROR: the
  * query failed, and the store may have the facts or not.
  */
@@ -35,6 +35,7 @@ struct chat_store_op_s {
     void (*done)(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
                  size_t n);
     void             *data;
+    int               brief; /* join() returns what differs */
     chat_store_t     *store; /* the store's: not NULL while under way */
     chat_store_op_t **link;  /* that points to this one in a list */
     chat_store_op_t  *next;
@@ -85,10 +86,12 @@ struct chat_store_s {
 
     /*
      * Puts n facts under key and returns all facts of the key to op, which may
-     * be NULL. Everything given is copied before the call returns. ttl
-     * (seconds) counts from the last join that added anything. watch (NULL:
-     * none) begins, anew if it stands: from this moment on watch->notify() is
-     * called when something is added to the key, until unwatch().
+     * be NULL; if that is brief, at least those of the n that have another
+     * value, none if all are new. Everything given is copied before the call
+     * returns. ttl (seconds) counts from the last join that added anything.
+     * watch (NULL: none) begins, anew if it stands: from this moment on
+     * watch->notify() is called when something is added to the key, until
+     * unwatch().
      */
     void (*join)(chat_store_t *store, chat_store_op_t *op,
                  const chat_key_t *key, const chat_fact_t *facts, size_t n,

@@ -77,6 +77,41 @@ law_empty_join_reads(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
+/* It may return others, too, but none where nothing differs. */
+static void
+law_brief_join_returns_what_differs(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    size_t             i;
+    ngx_chat_law_op_t *slot = &law->ops[0];
+
+    switch (step) {
+    case 0:
+        slot->brief = 1;
+        ngx_chat_law_join(law, 0, 0, "a=1 b=2");
+        break;
+    case 1:
+        ngx_chat_law_expect(law, 0, "");
+        ngx_chat_law_join(law, 0, 0, "c=4 b=3 a=1");
+        break;
+    case 2:
+        for (i = 0; i < slot->n && !chat_str_is(slot->facts[i].field, "b");
+             i++) {
+            /* void */
+        }
+
+        ngx_chat_law_check(
+            law, i < slot->n && chat_str_is(slot->facts[i].value, "2"),
+            "a brief reply without a fact that differs");
+        slot->brief = 0;
+        ngx_chat_law_join(law, 0, 0, "a=5");
+        break;
+    default:
+        ngx_chat_law_expect(law, 0, "a=1 b=2 c=4");
+        ngx_chat_law_end(law);
+    }
+}
+
+
 static void
 law_order_does_not_matter(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -378,6 +413,8 @@ const ngx_chat_law_def_t ngx_chat_laws_of_joins[] = {
     { "of-one-field-twice-in-a-join-the-first-stands",
       law_first_of_one_join_stands, 0 },
     { "an-empty-join-reads-and-puts-nothing", law_empty_join_reads, 0 },
+    { "a-brief-join-returns-what-differs", law_brief_join_returns_what_differs,
+      0 },
     { "the-order-of-joins-does-not-matter", law_order_does_not_matter, 0 },
     { "of-two-that-want-a-fact-one-has-it-and-both-know",
       law_one_of_two_has_it, 0 },

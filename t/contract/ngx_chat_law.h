@@ -42,6 +42,7 @@ struct ngx_chat_law_op_s {
     chat_store_op_t *op;
     unsigned         asked : 1; /* neither answered nor cancelled yet */
     unsigned         keep : 1;  /* op is not freed after it */
+    unsigned         brief : 1; /* op is */
     ngx_uint_t       fired;     /* number of done() calls */
     chat_rc_e        rc;
     chat_fact_t     *facts; /* in the arena */

@@ -203,6 +203,7 @@ ngx_chat_law_op(ngx_chat_law_t *law, ngx_int_t i)
         return NULL;
     }
 
+    slot->op->brief = slot->brief;
     slot->asked = 1;
     law->due++;
     return slot->op;

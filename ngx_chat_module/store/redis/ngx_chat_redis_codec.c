@@ -162,15 +162,16 @@ add_facts(ngx_chat_redis_cmd_t *cmd, const chat_fact_t *facts, size_t n)
     for (i = 0; i < n; i++) {
         ngx_chat_redis_cmd_add(cmd, facts[i].field);
         ngx_chat_redis_cmd_add(cmd, facts[i].value);
-        ngx_chat_redis_cmd_number(cmd, facts[i].has_payload != 0);
+        ngx_chat_redis_cmd_add(cmd,
+                               chat_cstr(facts[i].has_payload ? "1" : "0"));
         ngx_chat_redis_cmd_add(cmd, facts[i].payload);
     }
 }
 
 
 /*
- * A join without facts. mode: join, put (nothing awaits the facts of the key),
- * or clear (the key is emptied first). A server executes the watch of a later
+ * A join without facts. mode: join, put (it returns only what differs), or
+ * clear (the key is emptied first). A server executes the watch of a later
  * command later: without a watch this worker is not notified.
  */
 static ngx_chat_redis_cmd_t *
@@ -270,7 +271,7 @@ redis_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 
     cmd =
         create_join(redis, key, ttl, (size_t) store->most_facts * (op ? 1 : 2),
-                    op ? "join" : "put");
+                    op && !op->brief ? "join" : "put");
     cmd->is_resendable = n > 0;
     add_facts(cmd, facts, n);
     add_facts(cmd, &redis->base.wait, watch != NULL);

@@ -195,7 +195,7 @@ shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     }
 
     if (op != NULL && rc != NGX_ERROR) {
-        reply = all_facts(batch);
+        reply = all_facts(op->brief && added == (ngx_int_t) n ? NULL : batch);
     }
 
     ngx_shmtx_unlock(&shm->shpool->mutex);
