@@ -23,6 +23,7 @@
 
 #define NGX_CHAT_REDIS_ARGS_MAX 4096 /* of a join that facts are added to */
 #define NGX_CHAT_REDIS_HEAD_ARGS 9   /* of a join, before its facts */
+#define NGX_CHAT_REDIS_TEXT 1000     /* bytes that few commands exceed */
 #define NGX_CHAT_REDIS_HEX 64        /* digits of a name */
 #define NGX_CHAT_REDIS_TAG 8         /* digits of a tag, enough for a slot */
 #define NGX_CHAT_REDIS_ID "%uL-0"    /* of a log's entry: position + 1 */
@@ -132,6 +133,7 @@ call(ngx_chat_store_redis_t *redis, ngx_uint_t script,
     ngx_chat_redis_cmd_t *cmd;
 
     cmd = ngx_chat_redis_cmd_create("EVALSHA", done, redis);
+    (void) chat_buf_reserve(&cmd->args.text, NGX_CHAT_REDIS_TEXT);
     ngx_chat_redis_cmd_add(cmd, chat_cstr(redis->sha[script]));
     ngx_chat_redis_cmd_number(cmd, n);
     add_keys(cmd, key, suffix, n);

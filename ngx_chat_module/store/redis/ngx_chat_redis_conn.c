@@ -177,15 +177,18 @@ clean_error(redisReply *reply)
 void
 ngx_chat_redis_arg(ngx_chat_redis_args_t *args, chat_str_t arg)
 {
-    u_char  digits[CHAT_DIGITS], *end = digits + CHAT_DIGITS;
-    u_char *first = chat_digits(arg.len, end);
+    size_t  more;
     u_char *p = chat_buf_reserve(&args->text, CHAT_DIGITS + 5 + arg.len);
 
     args->argc++;
 
     if (p != NULL) {
         *p++ = '$';
-        p = ngx_cpymem(p, first, end - first);
+        for (p++, more = arg.len; more > 9; more /= 10) {
+            p++;
+        }
+
+        (void) chat_digits(arg.len, p);
         *p++ = CR;
         *p++ = LF;
         p = chat_str_copy(p, arg);
