@@ -239,11 +239,16 @@ question(ngx_chat_ctx_t *ctx)
 {
     u_char          *end;
     chat_rc_e        rc;
+    chat_store_t    *store = ctx->worker->store;
     chat_question_t *q = &ctx->barrier.q;
 
     if (name_batch(ctx) != CHAT_OK) {
         ctx->managed = 0;
         return CHAT_DECLINED;
+    }
+
+    if (store->expect != NULL) {
+        store->expect(store, &q->key);
     }
 
     rc = chat_dialect_sign(ctx->dialect, &ctx->body.doc, &q->key.name,
@@ -265,7 +270,7 @@ question(ngx_chat_ctx_t *ctx)
 
     end = ngx_sprintf(ctx->barrier.id, "%ui", ctx->worker->serial++);
     q->request = chat_str(ctx->barrier.id, (size_t) (end - ctx->barrier.id));
-    q->worker = ctx->worker->store->worker;
+    q->worker = store->worker;
     q->relayed = ctx->headers.relayed;
     q->now = ngx_chat_now();
     q->retry = (unsigned) ctx->headers.retry;

@@ -84,6 +84,9 @@ struct chat_store_s {
     void (*lost)(chat_store_t *store, int all);
     void *data;
 
+    /* A join of this key follows: the store may fetch its memory; or NULL. */
+    void (*expect)(chat_store_t *store, const chat_key_t *key);
+
     /*
      * Puts n facts under key and returns all facts of the key to op, which may
      * be NULL; if that is brief, at least those of the n that have another

@@ -164,6 +164,9 @@ void ngx_chat_shm_unlink(ngx_chat_shm_batch_t *batch,
 /* In the master: the content of a new zone. NGX_ERROR: logged. */
 ngx_int_t ngx_chat_shm_facts_init(ngx_chat_shm_ctx_t *ctx);
 
+/* expect() of the store. */
+void ngx_chat_shm_facts_expect(chat_store_t *store, const chat_key_t *key);
+
 /* The batch, or NULL. It becomes the most recently used one. */
 ngx_chat_shm_batch_t *ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx,
                                               const chat_key_t   *key);

@@ -116,6 +116,15 @@ expire_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 }
 
 
+void
+ngx_chat_shm_facts_expect(chat_store_t *store, const chat_key_t *key)
+{
+    ngx_chat_shm_ctx_t *ctx = (ngx_chat_shm_ctx_t *) store;
+
+    __builtin_prefetch(bucket_of(ctx->sh, &key->name), 1);
+}
+
+
 ngx_chat_shm_batch_t *
 ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
 {

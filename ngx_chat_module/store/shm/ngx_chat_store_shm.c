@@ -308,6 +308,7 @@ ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
     store->worker = chat_cstr((char *) shm->worker);
     store->state = CHAT_STORE_UP;
     store->most_facts = CHAT_STORE_FACTS;
+    store->expect = ngx_chat_shm_facts_expect;
     store->join = shm_join;
     store->unwatch = shm_unwatch;
     store->payloads = shm_payloads;
