@@ -322,15 +322,31 @@ finish(ngx_chat_chain_t *chain, const char *reason)
 static void
 add_end(ngx_chat_chain_t *chain, const char *reason)
 {
-    ngx_buf_t *b;
+    ngx_buf_t   *b;
+    ngx_chain_t *cl;
 
     if (!chain->ctx->response.has_last) {
         finish(chain, reason);
     }
 
-    b = add_buf(chain);
-    b->flush = chain->ctx->response.truncated;
-    b->last_buf = !b->flush;
+    cl = chain->first;
+
+    if (!chain->ctx->response.truncated) {
+        b = add_buf(chain);
+        b->flush = 0;
+        b->last_buf = 1;
+
+    } else if (cl == NULL) {
+        add_flush(chain);
+
+    } else {
+        /* an empty buffer behind it would let sub_filter keep bytes back */
+        while (cl->next != NULL) {
+            cl = cl->next;
+        }
+
+        cl->buf->flush = 1;
+    }
 }
 
 

@@ -148,6 +148,22 @@ live('s113: HTTP/1.0: the event, then the end of the connection',
     await ended(scene, uri, 'interrupted', 'eof');
   });
 
+live('s113: sub_filter keeps back nothing of the event', async (t) => {
+  const scene = await theatre(t, location('on', `chat auto;
+    proxy_http_version 1.1; sub_filter_types text/event-stream;
+    sub_filter_once off; sub_filter "${'@'.repeat(64)}" "";`));
+  const { whole } = beginning('openai_chat');
+  for (const { cut } of Object.values(cuts)) {
+    const { answer } = begin(scene, 'openai_chat', { whole,
+      play(socket) {
+        socket.write(chunked + chunk(whole));
+        cut(socket);
+      } }, { way: 'on' });
+    const text = await cutText('openai_chat', answer);
+    assert.ok(text.endsWith('"stream_interrupted"}}\n\n'), text);
+  }
+});
+
 live('s114: after a complete answer the upstream connection is reused',
   async (t) => {
     const scene = await theatre(t, locations);
