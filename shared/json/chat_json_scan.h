@@ -58,7 +58,7 @@ chat_json_is_short(const unsigned char **at, const unsigned char *end,
     } while (--blocks != 0);
 #endif
 
-    return 0;
+    return *at != end && **at == '"';
 }
 
 
