@@ -477,11 +477,8 @@ pass_oversized(chat_stream_t *stream, const chat_frame_t *frame)
 {
     chat_rc_e rc = CHAT_OK;
 
-    if (!stream->oversized) {
-        stream->oversized = 1;
-        stream->info.oversized++;
-    }
-
+    stream->info.oversized += !stream->oversized;
+    stream->oversized = 1;
     stream->unread = ++stream->info.content;
 
     if (stream->quarantine.first != NULL) {
