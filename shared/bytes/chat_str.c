@@ -1,15 +1,18 @@
 /*
  * chat_str.c: see chat_str.h.
  *
- * Apart from the header, as memmem() is declared only for a file that asks for
- * more than C11.
+ * Apart from the header, as memmem() and strtod_l() are declared only for a
+ * file that asks for more than C11.
  */
 
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* memmem() */
+#define _GNU_SOURCE
 #endif
 
 #include "bytes/chat_str.h"
+
+#include <locale.h>
+#include <stdlib.h>
 
 
 int
@@ -57,6 +60,17 @@ chat_str_number(chat_str_t s, uint64_t *out)
     *out = n;
 
     return 1;
+}
+
+
+int
+chat_str_double(const char *text, double *out)
+{
+    static locale_t locale;
+
+    locale = locale != NULL ? locale : newlocale(LC_ALL_MASK, "C", NULL);
+    *out = locale != NULL ? strtod_l(text, NULL, locale) : 0;
+    return locale != NULL;
 }
 
 

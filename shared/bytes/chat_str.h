@@ -146,6 +146,9 @@ chat_str_after(chat_str_t s, const char *prefix, chat_str_t *rest)
  */
 int chat_str_number(chat_str_t s, uint64_t *out);
 
+/* 1 and *out as strtod() has it where no locale is set; 0 without memory. */
+int chat_str_double(const char *text, double *out);
+
 #define CHAT_DIGITS 20 /* bytes of a number at most */
 
 /* Writes n in decimal, up to end; returns where it begins. */

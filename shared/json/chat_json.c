@@ -107,7 +107,6 @@ add_value(chat_json_parser_t *parser, chat_json_type_e type,
 
     if (type < open->least) {
         open->node->opaque = 1;
-        open->node->has |= CHAT_JSON_VARIED;
         return parser->left_out;
     }
 
@@ -198,6 +197,7 @@ read_string(const chat_json_parser_t *parser, const unsigned char *p,
 static inline const unsigned char *
 read_value(chat_json_parser_t *parser, const unsigned char *start)
 {
+    unsigned             has = 0;
     chat_json_type_e     type;
     unsigned char        ch = next(parser, &start, '"');
     const unsigned char *p, *end = parser->end;
@@ -217,9 +217,9 @@ read_value(chat_json_parser_t *parser, const unsigned char *start)
 
     } else {
         type = CHAT_JSON_NUMBER;
-        parser->nodes->has = CHAT_JSON_VARIED;
-        parser->open->node->has |= CHAT_JSON_VARIED;
-        p = chat_json_number_end(start, end);
+        p = chat_json_number_end(start, end, &has);
+        parser->nodes->has = (unsigned char) has;
+        parser->open->node->has |= (unsigned char) has;
     }
 
     return p && add_value(parser, type, start, p) ? p : NULL;

@@ -16,10 +16,8 @@
 #include <float.h>
 #include <stdlib.h>
 
-#define CHAT_JSON_MEMBERS 16           /* of an object: most have fewer */
-#define CHAT_JSON_DIGITS 15            /* of an integer that is its own form */
-#define CHAT_JSON_INTEGER 1e15         /* the first with one more */
-#define CHAT_JSON_EXPONENT (1LL << 40) /* no text has digits to make up for */
+#define CHAT_JSON_MEMBERS 16   /* of an object: most have fewer */
+#define CHAT_JSON_INTEGER 1e15 /* the first with 16 digits */
 
 typedef struct {
     chat_str_t         key; /* in canonical form, with its quotes */
@@ -50,50 +48,17 @@ rewrite_string(chat_json_doc_t *doc, chat_str_t text, chat_buf_t *out)
 }
 
 
-/*
- * strtod() of a JSON number, with out as scratch. The locale decides what
- * strtod() takes for a decimal point, so it gets none: 12.5e3 becomes 125e2.
- */
+/* Reads a number, with out as scratch. */
 static double
 canon_double(chat_str_t s, chat_buf_t *out)
 {
-    char     *text;
-    size_t    e, point, start = out->len;
-    double    value = 0;
-    long long exponent = 0;
+    size_t start = out->len;
+    double value = 0;
 
     chat_buf_add(out, s);
     chat_buf_add(out, chat_str("", 1));
-    if (out->failed) {
-        return 0;
-    }
-
-    text = (char *) out->data + start;
-    point = strcspn(text, ".");
-    e = strcspn(text, "eE");
-
-    if (text[e] != '\0') {
-        exponent = strtoll(text + e + 1, NULL, 10);
-        exponent = exponent > CHAT_JSON_EXPONENT    ? CHAT_JSON_EXPONENT
-                   : exponent < -CHAT_JSON_EXPONENT ? -CHAT_JSON_EXPONENT
-                                                    : exponent;
-    }
-
-    if (point < e) {
-        e--;
-        memmove(text + point, text + point + 1, e - point);
-        exponent -= (long long) (e - point);
-    }
-
-    out->len = start + e;
-    chat_buf_format(out, "e%s%d%v", exponent < 0 ? "-" : "",
-                    (uint64_t) (exponent < 0 ? -exponent : exponent),
-                    chat_str("", 1));
-
-    if (!out->failed) {
-        value = strtod((char *) out->data + start, NULL);
-    }
-
+    out->failed |=
+        !out->failed && !chat_str_double((char *) out->data + start, &value);
     out->len = start;
     return value;
 }
@@ -102,15 +67,8 @@ canon_double(chat_str_t s, chat_buf_t *out)
 static void
 canon_number(chat_str_t s, chat_buf_t *out)
 {
-    double   value;
     uint64_t bits;
-
-    if (s.len <= CHAT_JSON_DIGITS && chat_str_number(s, &bits)) {
-        chat_buf_add(out, s);
-        return;
-    }
-
-    value = canon_double(s, out);
+    double   value = canon_double(s, out);
 
     if (value > -CHAT_JSON_INTEGER && value < CHAT_JSON_INTEGER
         && value == (double) (int64_t) value)
@@ -135,28 +93,23 @@ static const unsigned char *
 canon_scalar(chat_json_doc_t *doc, const unsigned char *p, chat_buf_t *out)
 {
     unsigned             has = 0;
+    chat_str_t           text;
     const unsigned char *start = p, *end = doc->text.data + doc->text.len;
 
-    switch (*p) {
-    case '"':
-        p = chat_json_string_end(p + 1, end, &has, 4) + 1;
-        if ((has & CHAT_JSON_VARIED) != 0) {
-            rewrite_string(doc, chat_str(start, (size_t) (p - start)), out);
-            return p;
-        }
-        break;
-    case 'n':
-    case 't':
-    case 'f':
-        p += *p == 'f' ? 5 : 4;
-        break;
-    default:
-        p = chat_json_number_end(p, end);
-        canon_number(chat_str(start, (size_t) (p - start)), out);
-        return p;
+    p = *p == '"'   ? chat_json_string_end(p + 1, end, &has, 4) + 1
+        : *p == 'f' ? p + 5
+        : *p == 't' || *p == 'n' ? p + 4
+                                 : chat_json_number_end(p, end, &has);
+    text = chat_str(start, (size_t) (p - start));
+
+    if ((has & CHAT_JSON_VARIED) == 0) {
+        chat_buf_add(out, text);
+    } else if (*start == '"') {
+        rewrite_string(doc, text, out);
+    } else {
+        canon_number(text, out);
     }
 
-    chat_buf_add(out, chat_str(start, (size_t) (p - start)));
     return p;
 }
 

@@ -9,6 +9,8 @@
 #include "bytes/chat_utf8.h"
 #include "bytes/chat_word.h"
 
+#define CHAT_JSON_DIGITS 15 /* of an integer that is its own form */
+
 #ifdef CHAT_SCAN_SHORT
 #include <immintrin.h>
 #define CHAT_SCAN_BLOCK 64
@@ -250,10 +252,14 @@ digits_end(const unsigned char *p, const unsigned char *end)
 
 
 const unsigned char *
-chat_json_number_end(const unsigned char *p, const unsigned char *end)
+chat_json_number_end(const unsigned char *p, const unsigned char *end,
+                     unsigned *has)
 {
+    const unsigned char *integer, *start = p;
+
     p += p < end && *p == '-';
     p = p < end && *p == '0' ? p + 1 : digits_end(p, end);
+    integer = p;
 
     if (p != NULL && p < end && *p == '.') {
         p = digits_end(p + 1, end);
@@ -263,6 +269,12 @@ chat_json_number_end(const unsigned char *p, const unsigned char *end)
         p++;
         p += p < end && (*p == '+' || *p == '-');
         p = digits_end(p, end);
+    }
+
+    if (p != NULL
+        && (p != integer || *start == '-' || p - start > CHAT_JSON_DIGITS))
+    {
+        *has |= CHAT_JSON_VARIED;
     }
 
     return p;

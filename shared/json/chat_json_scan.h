@@ -73,8 +73,9 @@ chat_json_string_end(const unsigned char *p, const unsigned char *end,
 }
 
 
-/* Behind the number at p; NULL: there is none. */
+/* Behind the number at p; NULL: there is none. Adds to *has. */
 const unsigned char *chat_json_number_end(const unsigned char *p,
-                                          const unsigned char *end);
+                                          const unsigned char *end,
+                                          unsigned            *has);
 
 #endif /* CHAT_JSON_SCAN_H */

@@ -57,7 +57,7 @@ list_end(const unsigned char *p, const unsigned char *end)
                 p++;
             }
         } else {
-            p = chat_json_number_end(p, end);
+            p = chat_json_number_end(p, end, &has);
         }
 
         if (p == NULL || p == end || *p != ',') {
@@ -85,7 +85,7 @@ value_end(chat_form_e type, const unsigned char *p, const unsigned char *end,
     }
 
     return type == CHAT_FORM_LIST     ? list_end(p, end)
-           : type == CHAT_FORM_NUMBER ? chat_json_number_end(p, end)
+           : type == CHAT_FORM_NUMBER ? chat_json_number_end(p, end, &has)
                                       : index_end(p, end, &values->number);
 }
 
