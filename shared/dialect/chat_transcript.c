@@ -51,32 +51,31 @@ digest_words(chat_transcript_t *t, const chat_json_t *content,
              chat_digest_t *out)
 {
     chat_str_t         words;
-    chat_buf_t         text = { 0 };
+    chat_buf_t        *text = chat_buf_scratch();
     chat_part_e        what;
     const chat_json_t *part = chat_list_first(content);
 
     if (t->form->part == NULL) {
-        chat_json_canon(t->doc, content, &text);
+        chat_json_canon(t->doc, content, text);
         part = NULL;
 
     } else if (content != NULL && content->type == CHAT_JSON_STRING) {
         words = chat_json_string(&t->brief, content);
-        chat_buf_format(&text, "%d:%v", (uint64_t) words.len, words);
+        chat_buf_format(text, "%d:%v", (uint64_t) words.len, words);
     }
 
     for (/* void */; part != NULL; part = chat_list_next(content, part)) {
         what = t->form->part(&t->brief, part, &words);
 
         if (what == CHAT_PART_WORDS) {
-            chat_json_canon(t->doc, part, &text);
+            chat_json_canon(t->doc, part, text);
         } else if (what != CHAT_PART_RESULT) {
-            chat_buf_format(&text, "%d:%v", (uint64_t) words.len, words);
+            chat_buf_format(text, "%d:%v", (uint64_t) words.len, words);
         }
     }
 
-    chat_digest(chat_buf_str(&text), out);
-    chat_transcript_fail(t, text.failed ? CHAT_ERROR : CHAT_OK);
-    chat_buf_free(&text);
+    chat_digest(chat_buf_str(text), out);
+    chat_transcript_fail(t, text->failed ? CHAT_ERROR : CHAT_OK);
 }
 
 

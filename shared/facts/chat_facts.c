@@ -197,21 +197,18 @@ chat_facts_put(chat_facts_t *facts, const char *field, const char *value, ...)
     size_t      len;
     va_list     args;
     chat_str_t  text;
+    chat_buf_t *buf = chat_buf_scratch();
     chat_fact_t fact = { 0 };
 
-    static chat_buf_t buf; /* its memory is used again */
-
-    buf.len = 0;
     va_start(args, value);
-    chat_buf_arguments(&buf, field, &args);
-    len = buf.len;
-    chat_buf_arguments(&buf, value, &args);
+    chat_buf_arguments(buf, field, &args);
+    len = buf->len;
+    chat_buf_arguments(buf, value, &args);
     va_end(args);
 
-    if (facts->failed || buf.failed
-        || chat_arena_dup(facts->arena, chat_buf_str(&buf), &text) != CHAT_OK)
+    if (facts->failed || buf->failed
+        || chat_arena_dup(facts->arena, chat_buf_str(buf), &text) != CHAT_OK)
     {
-        chat_buf_free(&buf);
         facts->failed = 1;
         return;
     }

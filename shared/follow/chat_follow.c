@@ -114,7 +114,7 @@ rename_message(chat_follow_t *follow, const chat_frame_t *frame,
                chat_json_doc_t *doc, chat_buf_t *out)
 {
     chat_str_t         text = doc->text;
-    chat_buf_t         data = { 0 };
+    chat_buf_t        *data = chat_buf_scratch();
     const chat_json_t *id;
 
     if (follow->conf.dialect->message(doc, &id) != CHAT_OK) {
@@ -126,12 +126,11 @@ rename_message(chat_follow_t *follow, const chat_frame_t *frame,
         return CHAT_DECLINED;
     }
 
-    chat_buf_format(&data, "%v%j%v", chat_str(text.data, id->start),
+    chat_buf_format(data, "%v%j%v", chat_str(text.data, id->start),
                     follow->conf.to,
                     chat_str(text.data + id->end, text.len - id->end));
-    out->failed |= data.failed;
-    chat_sse_rewrite(frame, chat_buf_str(&data), out);
-    chat_buf_free(&data);
+    out->failed |= data->failed;
+    chat_sse_rewrite(frame, chat_buf_str(data), out);
     return CHAT_OK;
 }
 
