@@ -131,22 +131,25 @@ letter(__m256i bytes)
 /*
  * The bits of the bytes that are not usual; of an escape its second byte. Of a
  * row of backslashes each second one is escaped: the subtraction carries along
- * the row.
+ * the row. *odd: the first byte of this block is escaped; then of the next.
  */
 static inline CHAT_AVX2 uint64_t
-stops_of(const unsigned char *p, uint64_t *backslashes, uint64_t *escaped)
+stops_of(const unsigned char *p, uint64_t *row, uint64_t *escaped,
+         uint64_t *odd)
 {
     __m256i  low = _mm256_loadu_si256((const __m256i *) p);
     __m256i  high = _mm256_loadu_si256((const __m256i *) (p + 32));
     uint64_t stops = bits_of(special(low), special(high));
-    uint64_t row = bits_of(equal(low, '\\'), equal(high, '\\'));
-    uint64_t alternate = 0xaaaaaaaaaaaaaaaa;
+    uint64_t first, ends, alternate = 0xaaaaaaaaaaaaaaaa;
 
-    *backslashes = row;
+    *row = bits_of(equal(low, '\\'), equal(high, '\\'));
     *escaped = 0;
 
-    if (row != 0) {
-        *escaped = ((row << 1 | alternate) - row) ^ alternate ^ row;
+    if ((*row | *odd) != 0) {
+        first = *row & ~*odd;
+        ends = ((first << 1 | alternate) - first) ^ alternate;
+        *escaped = ends ^ (*row | *odd);
+        *odd = (ends & *row) >> (CHAT_SCAN_BLOCK - 1);
         stops = (stops & ~*escaped)
                 | (*escaped & ~bits_of(letter(low), letter(high)));
     }
@@ -178,35 +181,34 @@ stop_of(const unsigned char *p, uint64_t stop, uint64_t escaped)
  * Moves over blocks, one at least, of characters and the usual escapes.
  * Returns where it stops: at the closing quote, or where other code has to
  * look: at an escape, a control character, a character that is invalid or goes
- * on in the next block, or in the last bytes. The next block begins with an
- * escape that the last byte begins.
+ * on in the next block, or in the last bytes.
  */
 static CHAT_AVX2 const unsigned char *
 blocks_end(const unsigned char *p, const unsigned char *end, unsigned *has)
 {
     unsigned             bit;
-    uint64_t             stops, backslashes, escaped, escapes = 0;
+    uint64_t             stops, row, escaped, odd = 0, escapes = 0;
     const unsigned char *last = end - CHAT_SCAN_BLOCK;
 
-    do {
-        stops = stops_of(p, &backslashes, &escaped);
+    for (/* void */; p <= last; p += CHAT_SCAN_BLOCK) {
+        stops = stops_of(p, &row, &escaped, &odd);
 
         if (stops != 0) {
             bit = (unsigned) __builtin_ctzll(stops);
             bit = p[bit] == '"' ? bit : stop_of(p, stops, escaped);
             if (bit < CHAT_SCAN_BLOCK) {
-                escapes |= backslashes & (((uint64_t) 1 << bit) - 1);
-                p += bit - (escaped >> bit & 1);
+                escapes |= row & (((uint64_t) 1 << bit) - 1);
+                odd = escaped >> bit & 1;
+                p += bit;
                 break;
             }
         }
 
-        escapes |= backslashes;
-        p += CHAT_SCAN_BLOCK - ((backslashes & ~escaped) >> 63);
-    } while (p <= last);
+        escapes |= row;
+    }
 
     *has |= escapes ? CHAT_JSON_ESCAPED : 0u;
-    return p;
+    return p - odd;
 }
 
 
