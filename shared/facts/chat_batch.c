@@ -514,14 +514,13 @@ chat_attempt_expire_dead(chat_attempt_t *attempt,
 static void
 chat_carried_id(chat_str_t id, char *out)
 {
+    uint64_t                   hash;
     chat_mix_t                 mix;
-    unsigned char              hash[16];
     static const chat_digest_t key = { "which call of its step is result" };
 
     chat_mix_init(&mix, &key);
-    chat_mix_add(&mix, id);
-    chat_mix_end(&mix, hash);
-    chat_hex(hash, CHAT_CARRIED_ID / 2, out);
+    hash = chat_mix_hash(mix, id);
+    chat_hex((const unsigned char *) &hash, CHAT_CARRIED_ID / 2, out);
 }
 
 

@@ -321,14 +321,13 @@ chat_json_canon(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
 chat_rc_e
 chat_json_mix(chat_json_doc_t *doc, const chat_json_t *node, chat_mix_t *mix)
 {
-    chat_buf_t *text;
+    chat_buf_t *text = chat_buf_scratch();
 
     if (node != NULL && (node->has & CHAT_JSON_VARIED) == 0) {
         chat_mix_add(mix, chat_json_raw(doc, node)); /* its own form */
         return CHAT_OK;
     }
 
-    text = chat_buf_scratch();
     chat_json_canon(doc, node, text);
     chat_mix_add(mix, chat_buf_str(text));
     return text->failed ? CHAT_ERROR : CHAT_OK;

@@ -400,7 +400,7 @@ rewrite_part(chat_json_doc_t *doc, const chat_result_t *result,
 {
     int                n = 5, ok = result->outcome == CHAT_OUTCOME_OK;
     int                error = result->outcome == CHAT_OUTCOME_ERROR;
-    chat_buf_t         text = { 0 };
+    chat_buf_t        *text = chat_buf_scratch();
     chat_str_t         none = { NULL, 0 }, value = payload_of(result);
     const chat_json_t *approval =
         chat_json_typed(doc, *node, "approval", CHAT_JSON_OBJECT);
@@ -421,7 +421,7 @@ rewrite_part(chat_json_doc_t *doc, const chat_result_t *result,
     }
 
     if (result->outcome != CHAT_OUTCOME_NONE) {
-        put_approval(doc, *node, result, &text);
+        put_approval(doc, *node, result, text);
 
     } else if (result->call->undecided) {
         return decide_settled(doc, result, node, out);
@@ -433,13 +433,12 @@ rewrite_part(chat_json_doc_t *doc, const chat_result_t *result,
     } else {
         members[0].value = chat_cstr("\"approval-responded\"");
         n = 2;
-        put_decision(doc, approval, result->approval, result->payload, &text);
+        put_decision(doc, approval, result->approval, result->payload, text);
     }
 
-    members[1].value = chat_buf_str(&text);
+    members[1].value = chat_buf_str(text);
     chat_json_set(doc, *node, members, n, out);
-    out->failed |= text.failed;
-    chat_buf_free(&text);
+    out->failed |= text->failed;
 
     return CHAT_OK;
 }

@@ -385,7 +385,7 @@ write_value(const chat_responses_type_t *type, const chat_result_t *result,
             chat_json_type_e json, chat_buf_t *out)
 {
     int                          ok = result->outcome == CHAT_OUTCOME_OK;
-    chat_buf_t                   text = { 0 };
+    chat_buf_t                  *text = chat_buf_scratch();
     const char                  *format;
     const chat_responses_form_t *form = type->form;
 
@@ -395,30 +395,29 @@ write_value(const chat_responses_type_t *type, const chat_result_t *result,
 
     if (ok && form->value != NULL && json == form->raw) {
         format = form->value;
-        chat_buf_add(&text, result->payload);
+        chat_buf_add(text, result->payload);
 
     } else {
         format = ok                                 ? form->text
                  : result->unknown && form->unknown ? form->unknown
                                                     : form->error;
         if (!ok && form->wraps) {
-            chat_result_error_text(result, &text);
+            chat_result_error_text(result, text);
         } else if (json == CHAT_JSON_STRING) {
-            chat_buf_add(&text, result->payload);
+            chat_buf_add(text, result->payload);
         } else {
-            chat_buf_json(&text, result->payload);
+            chat_buf_json(text, result->payload);
         }
     }
 
     if (format != NULL) {
         chat_buf_format(out, "{\"type\":\"%s\",\"%s\":%j,", type->answer,
                         type->key, result->id);
-        chat_buf_format(out, format, chat_buf_str(&text));
+        chat_buf_format(out, format, chat_buf_str(text));
         chat_buf_puts(out, "}");
     }
 
-    out->failed |= text.failed;
-    chat_buf_free(&text);
+    out->failed |= text->failed;
 
     return format != NULL ? CHAT_OK : CHAT_BAD;
 }
