@@ -68,7 +68,7 @@ list_end(const unsigned char *p, const unsigned char *end)
 
 
 /* The end of the value at p, which takes a hole; NULL: it does not fit. */
-static inline const unsigned char *
+static inline __attribute__((always_inline)) const unsigned char *
 value_end(chat_form_e type, const unsigned char *p, const unsigned char *end,
           chat_form_values_t *values)
 {
