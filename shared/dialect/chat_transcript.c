@@ -645,6 +645,7 @@ void
 chat_transcript_digest(const chat_transcript_form_t *form,
                        const chat_request_t *rq, chat_transcript_digest_t *to)
 {
+    size_t             said;
     const chat_call_t *call = &rq->calls[rq->steps[rq->nsteps - 1].first];
     uint32_t           until = call->node != NULL ? call->node->start : 0;
     const chat_json_t *message,
@@ -656,6 +657,8 @@ chat_transcript_digest(const chat_transcript_form_t *form,
     for (/* void */; message != NULL && message->start < until;
          message = chat_list_next(list, message))
     {
+        said = to->text->len;
+
         if (form->says != NULL) {
             form->says(to, message, until);
 
@@ -663,7 +666,8 @@ chat_transcript_digest(const chat_transcript_form_t *form,
             chat_json_canon(&to->doc, message, to->text);
         }
 
-        if (to->text->len >= CHAT_TRANSCRIPT_TEXT) {
+        /* a message that says nothing does not divide what is hashed */
+        if (to->text->len != said && to->text->len >= CHAT_TRANSCRIPT_TEXT) {
             chat_mix_add(&to->mix, chat_buf_str(to->text));
             to->text->len = 0;
         }

@@ -326,6 +326,31 @@ s110_transcripts_of_a_batch_are_compared_by_value(void **state)
 }
 
 
+/* Another page may lack it, whatever is hashed before it. */
+static void
+a_message_that_says_nothing_leaves_no_trace(void **state)
+{
+    int  tools;
+    char body[8192], more[8192];
+
+    static const char says[] = "{\"role\":\"user\",\"content\":\"hi\"},"
+                               "{\"role\":\"assistant\",\"toolCalls\":["
+                               "{\"id\":\"a\",\"function\":{\"name\":\"f\","
+                               "\"arguments\":\"{}\"}}]},{\"role\":\"tool\","
+                               "\"toolCallId\":\"a\",\"content\":\"1\"}]}";
+    static const char format[] = "{\"threadId\":\"t\",\"runId\":\"r\","
+                                 "\"context\":[],\"tools\":[\"%0*d\"],"
+                                 "\"messages\":[%s%s";
+
+    for (tools = 4000; tools < 4200; tools++) {
+        (void) snprintf(body, sizeof(body), format, tools, 0, "", says);
+        (void) snprintf(more, sizeof(more), format, tools, 0,
+                        "{\"role\":\"activity\"},", says);
+        assert_true(is_signed_alike("/a", body, "/a", more));
+    }
+}
+
+
 /* 1 if the dialect's event for this end of a stream contains the text. */
 static int
 says(const chat_dialect_t *dialect, const char *reason, const char *text)
@@ -377,6 +402,7 @@ main(void)
         cmocka_unit_test(a_named_dialect_is_the_only_one),
         cmocka_unit_test(a_body_that_says_two_things_is_refused),
         cmocka_unit_test(s97_another_model_or_stream_is_another_signature),
+        cmocka_unit_test(a_message_that_says_nothing_leaves_no_trace),
         cmocka_unit_test(s110_transcripts_of_a_batch_are_compared_by_value),
         cmocka_unit_test(
             s113_providers_clients_read_words_that_agents_retry_on),
