@@ -207,6 +207,7 @@ blocks_end(const unsigned char *p, const unsigned char *end, unsigned *has)
         escapes |= row;
     }
 
+    _mm256_zeroupper(); /* GCC 12 forgets it behind stop_of() */
     *has |= escapes ? CHAT_JSON_ESCAPED : 0u;
     return p - odd;
 }
