@@ -3,8 +3,7 @@
  * tenant uses the most.
  *
  * The caller owns the entries, in a worker's memory or in a zone, and holds
- * the zone's mutex. The time of a call is the logarithm of the number of
- * tenants.
+ * the zone's mutex. A call takes a time of O(log tenants).
  */
 
 #ifndef NGX_CHAT_SHARE_H

@@ -81,8 +81,7 @@ wants_text(ngx_http_request_t *r)
 
 /*
  * Reads ?batch= (16 hex digits, more are ignored) or ?conversation= into the
- * members of an event. NGX_DECLINED: there is neither; NGX_ERROR: a bad value,
- * or no memory.
+ * members of an event. NGX_DECLINED: neither; NGX_ERROR: bad value, no memory.
  */
 static ngx_int_t
 read_wanted(ngx_http_request_t *r, chat_log_event_t *wanted)

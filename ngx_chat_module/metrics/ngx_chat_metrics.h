@@ -71,8 +71,7 @@ void ngx_chat_metrics_request(ngx_chat_ctx_t *ctx);
 void ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end);
 
 /*
- * Reports ctx->reason as an event; in the log too, unless the request just
- * passes.
+ * Reports ctx->reason as an event; in the log too, unless the request passes.
  */
 void ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx);
 

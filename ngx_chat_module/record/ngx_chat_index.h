@@ -38,8 +38,7 @@ ngx_uint_t ngx_chat_index_begin(ngx_chat_ctx_t *ctx);
 
 /*
  * Adds this request, which waits for results, to the index, so that a resume
- * waits for its answer, and its end by a cleanup. Safe at any time; no request
- * waits for it.
+ * waits for its answer, and its end by a cleanup. Safe at any time.
  */
 void ngx_chat_index_hold(ngx_chat_ctx_t *ctx);
 

@@ -69,8 +69,7 @@ ngx_uint_t ngx_chat_decide_later(ngx_chat_ctx_t *ctx,
                                  void (*poll)(ngx_chat_ctx_t *ctx));
 
 /*
- * These set ctx->act and report DECIDED, at once or later, or let the request
- * wait on.
+ * These set ctx->act and report DECIDED, now or later, or let it wait on.
  */
 
 /* Queries the store for a request with a recognised body. */
@@ -130,8 +129,7 @@ void ngx_chat_payloads_forget(ngx_chat_ctx_t *ctx);
 /*
  * Fetches the payloads of what the body lacks and the store has; the action GO
  * puts them into the body. Reports PAYLOADS, now or later, with payloads.rc
- * NGX_OK, NGX_DECLINED (the body cannot take them), or NGX_ERROR (the store
- * failed).
+ * NGX_OK, NGX_DECLINED (the body cannot take them), NGX_ERROR (store failed).
  */
 void ngx_chat_payloads(ngx_chat_ctx_t *ctx);
 

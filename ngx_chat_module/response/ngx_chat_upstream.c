@@ -9,8 +9,7 @@
  * by itself. At the bound it is ended as NGINX ends one that sends nothing, so
  * that what follows is as after any other break. The wait for a client that
  * reads slowly is no silence.
- * While an answer is recorded its followers get their turn, however fast it
- * comes.
+ * While a fast answer is recorded its followers get their turn, too.
  */
 
 #include <ngx_config.h>

@@ -2,8 +2,7 @@
  * ngx_chat_ask.c: see ngx_chat_ask.h.
  *
  * Each operation carries its request and its continuation. Operations of no
- * request (a recording, a reader, a group of waiting requests) use the store
- * directly.
+ * request (recording, reader, waiting requests) use the store directly.
  */
 
 #include <ngx_config.h>

@@ -28,8 +28,7 @@ void ngx_chat_put(ngx_chat_ctx_t *ctx, const chat_key_t *key,
 /*
  * Puts facts (NULL: none), asks for all facts of the key, and watches it
  * (watch NULL: does not; else the caller has set its notify and data). The
- * caller has zeroed *ask before its first use and cancels it before its memory
- * ends.
+ * caller zeroes *ask before its first use, and cancels it before it is freed.
  */
 void ngx_chat_ask(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
                   chat_store_watch_t *watch, const chat_key_t *key,

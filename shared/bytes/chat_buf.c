@@ -1,8 +1,7 @@
 /*
  * chat_buf.c: see chat_buf.h.
  *
- * The buffer doubles. One that failed keeps what it had and takes nothing
- * more.
+ * The buffer doubles. One that failed keeps what it had, and takes no more.
  */
 
 #include "bytes/chat_buf.h"

@@ -36,8 +36,7 @@ typedef struct {
 
 /*
  * Sets the key of the hash. The owner of the process calls it once with
- * random bytes before it makes a table: tables made under another key are
- * lost.
+ * random bytes before it makes a table: tables of another key are lost.
  */
 void chat_table_seed(const chat_digest_t *seed);
 

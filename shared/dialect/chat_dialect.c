@@ -182,8 +182,7 @@ chat_uri_path(chat_str_t uri)
 
 /*
  * What chooses the answer beside the messages: path, whether it is a stream,
- * key and value of each listed member. The query has credentials, and so is
- * not in it.
+ * key and value of each listed member; not the query, which has credentials.
  */
 static void
 say_members(const chat_dialect_t *dialect, const chat_request_t *rq,

@@ -231,8 +231,7 @@ const chat_dialect_t *chat_dialect_request(const chat_dialect_t *dialect,
  * Sets rq->signature of a continuation. key is the name of its batch. Two
  * bodies of one batch have the same signature if path, stream, the listed
  * members and the messages before the step that they answer are the same by
- * value. A chain names the messages of a chained body. CHAT_ERROR without
- * memory.
+ * value. A chain names the messages of a chained body. CHAT_ERROR: no memory.
  */
 chat_rc_e chat_dialect_sign(const chat_dialect_t  *dialect,
                             const chat_json_doc_t *doc,

@@ -461,8 +461,7 @@ keep_result(chat_transcript_t *t, chat_call_t *call,
 /*
  * Copies the step with its calls to the end of those that are kept, and fills
  * these. A call's place becomes that behind which its result stands or
- * belongs: behind the result before it, or behind the run, or NULL for the
- * front.
+ * belongs: behind the result before it or the run, or NULL for the front.
  */
 static void
 keep_step(chat_transcript_t *t, const chat_step_t *from,

@@ -179,8 +179,7 @@ struct chat_transcript_s {
 };
 
 /*
- * Notes a failure, if rc is one: t->rc. After the first, the functions here
- * do nothing.
+ * Notes a failure, if rc is one: t->rc. After it all functions do nothing.
  */
 void chat_transcript_fail(chat_transcript_t *t, chat_rc_e rc);
 
@@ -210,8 +209,7 @@ chat_call_t *chat_transcript_call(chat_transcript_t *t,
 /*
  * Gives the result to the open calls of this id in their newest step, or makes
  * it a call of the chained step. kind: APPROVAL answers approvals, CLIENT all
- * other calls. place is the message or part behind which a further result can
- * stand.
+ * other calls. Behind place, a message or part, a further result can stand.
  */
 void chat_transcript_result(chat_transcript_t *t, chat_str_t id,
                             chat_kind_e kind, const chat_json_t *result,

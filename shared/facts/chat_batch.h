@@ -2,8 +2,7 @@
  * chat_batch.h: what the facts of a batch mean.
  *
  * The one reader of facts, for both stores, the tests, the simulation and the
- * fuzzers: members, results, seal, attempts. The order of the facts does not
- * matter.
+ * fuzzers: members, results, seal, attempts. Facts may come in any order.
  */
 
 #ifndef CHAT_BATCH_H
@@ -102,8 +101,7 @@ int chat_attempt_expire_dead(chat_attempt_t *attempt,
                              void *data);
 
 /*
- * 1 if the member has a result of the call with these arguments; fingerprint
- * NULL: of any.
+ * 1 if the member has a result of a call with this fingerprint; NULL: any.
  */
 int chat_member_has_result(const chat_member_t *member,
                            const chat_hash_t   *fingerprint);

@@ -83,16 +83,14 @@ void chat_facts_listed(chat_facts_t *facts, chat_listed_kind_e kind,
 
 /*
  * The stream with this id; id empty: the newest one that is not void, of the
- * newest CHAT_LISTED_LOOK. Strings point into the facts. CHAT_DECLINED: there
- * is none.
+ * newest CHAT_LISTED_LOOK. Strings point into the facts. CHAT_DECLINED: none.
  */
 #define chat_listed_find(facts, n, id, out) \
     chat_listed_running(facts, n, CHAT_LISTED_STREAM, id, NULL, NULL, out)
 
 /*
  * The same of those streams or holds that run: they have not ended, no client
- * wants them to, and alive(data, worker) returns 1. alive NULL: they may have
- * ended.
+ * wants them to, and alive(data, worker) is 1. NULL: some may have ended.
  */
 chat_rc_e chat_listed_running(const chat_fact_t *facts, size_t n,
                               chat_listed_kind_e kind, chat_str_t id,

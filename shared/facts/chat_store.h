@@ -138,8 +138,7 @@ struct chat_store_s {
                  const chat_key_t *key, uint64_t position);
 
     /*
-     * Takes the facts with these fields away. There is no op, and no watch is
-     * notified.
+     * Takes the facts with these fields away. No op, no watch is notified.
      */
     void (*drop)(chat_store_t *store, const chat_key_t *key,
                  const chat_str_t *fields, size_t n);

@@ -65,8 +65,7 @@ typedef enum {
 } chat_source_e;
 
 /*
- * What the store has for a member without a result in the body; member NULL:
- * nothing.
+ * What the store has for a member whose result the body lacks; NULL: nothing.
  */
 static chat_source_e
 chat_gate_stored(const chat_batch_t *batch, const chat_member_t *member,
@@ -594,8 +593,7 @@ chat_gate_outcome(const chat_question_t *q, const chat_decision_t *decision,
 
 /*
  * The action of each verdict, its usual reason, the reply if the request ends
- * here, and whether a wait is bounded. chat_gate_act() replaces some by the
- * terms.
+ * here, and if a wait is bounded. chat_gate_act() replaces some by the terms.
  */
 static const chat_act_t chat_gate_acts[] = {
     [CHAT_GATE_PASS] = { CHAT_ACT_GO, CHAT_REASON_PASSED_NOT_SIBLING, 0, 0 },

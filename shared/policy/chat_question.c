@@ -147,8 +147,7 @@ chat_gate_may_follow(const chat_question_t *q, const chat_batch_t *batch,
 
 /*
  * The member that this call is, made if it is the first of its id. Calls of
- * one id are one member: the first of them that is settled represents it, else
- * the first.
+ * one id are one member: the first that is settled, else the first, is it.
  */
 static chat_rc_e
 chat_gate_add_member(const chat_call_t *calls, size_t i, size_t max_calls,

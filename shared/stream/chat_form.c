@@ -320,8 +320,7 @@ chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
 
 /*
  * Adds the values of node and of those behind it, at this offset of the frame,
- * that may be any. 0: there are too many, or the reader looked at a value as a
- * whole.
+ * that may be any. 0: too many, or the reader looked at a value as a whole.
  */
 static int
 add_values(chat_form_t *form, const chat_json_t *node, uint32_t offset,

@@ -71,8 +71,7 @@ typedef struct {
 
 /*
  * Learns from the frame that the reader has just read, if that changed nothing
- * but a call's arguments; else forgets all forms. NULL: a frame that is not
- * to be learnt.
+ * but a call's arguments; else forgets all forms. NULL: learns nothing.
  */
 void chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame);
 

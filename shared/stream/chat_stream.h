@@ -7,8 +7,7 @@
  * Promises: what is not dropped, quarantined or renumbered goes out byte for
  * byte, in order, and not later than the frame that it is part of; the output
  * does not depend on how the input was cut; memory is bounded by a small
- * multiple of max_event (frame, arguments, quarantine) and by the calls of the
- * stream.
+ * multiple of max_event (frame, arguments, quarantine) and by its calls.
  */
 
 #ifndef CHAT_STREAM_H

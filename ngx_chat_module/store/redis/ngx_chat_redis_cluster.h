@@ -4,8 +4,7 @@
  * One server is a cluster with one node that has all slots. A real cluster's
  * node is connected to when it is first needed. Slots are learned from any
  * node; a redirected command goes to another node, or waits in the retry
- * queue. While a node is unavailable, only commands for its slots are
- * concerned.
+ * queue. An unavailable node concerns only commands for its slots.
  */
 
 #ifndef NGX_CHAT_REDIS_CLUSTER_H

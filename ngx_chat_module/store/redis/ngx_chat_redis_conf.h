@@ -65,8 +65,7 @@ typedef struct {
 } ngx_chat_redis_conf_t;
 
 /*
- * Reads chat_store's arguments. NULL: an error, which has been logged without
- * any password.
+ * Reads chat_store's arguments. NULL: an error, logged without any password.
  */
 ngx_chat_redis_conf_t *ngx_chat_redis_conf_read(ngx_conf_t *cf);
 

@@ -66,8 +66,7 @@ ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec)
 
 
 /*
- * Writes a log line, "<date> <time> [<level>] <pid>#<tid>: TEXT", to
- * conn->why.
+ * Writes a log line "<date> <time> [<level>] <pid>#<tid>: TEXT" to conn->why.
  */
 static void
 capture(ngx_log_t *log, ngx_uint_t level, u_char *line, size_t len)
@@ -580,8 +579,7 @@ on_writable(ngx_event_t *wev)
 /*
  * Begins to read and write, and sends the handshake: AUTH with a password,
  * SELECT with a database, and ROLE behind Sentinel, which may name a server
- * that is no master. PING shows that there is a Redis server where nothing
- * else does.
+ * that is no master. Only PING may show that there is a Redis server.
  */
 static void
 start_handshake(ngx_chat_redis_conn_t *conn)

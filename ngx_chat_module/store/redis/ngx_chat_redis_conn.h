@@ -4,8 +4,7 @@
  * The connection is NGINX's own: peer, timers, resolver, SSL. hiredis only
  * parses replies. Nothing blocks. Callbacks come from the event loop, never
  * from inside a call of these functions, and none after
- * ngx_chat_redis_conn_close(). The owner decides whether and when to open it
- * again.
+ * ngx_chat_redis_conn_close(). The owner decides when to open it again.
  */
 
 #ifndef NGX_CHAT_REDIS_CONN_H

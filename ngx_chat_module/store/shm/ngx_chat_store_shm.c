@@ -1,8 +1,7 @@
 /*
  * ngx_chat_store_shm.c: chat_store.h over the shared zone.
  *
- * Each call locks the zone once, to copy facts; nothing is parsed under the
- * lock.
+ * Each call locks the zone once, to copy facts; it parses nothing meanwhile.
  */
 
 #include <ngx_config.h>

@@ -310,8 +310,7 @@ payload_of(const chat_result_t *result)
 
 
 /*
- * The approval with the decision in it. A reason for the other decision must
- * not stay.
+ * The approval with the decision in it, without a reason for the other one.
  */
 static void
 put_decision(chat_json_doc_t *doc, const chat_json_t *approval,

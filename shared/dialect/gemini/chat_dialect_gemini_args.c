@@ -48,8 +48,7 @@ chat_gemini_args_begin(chat_gemini_args_t *args, chat_arena_t *arena,
 
 
 /*
- * Takes one segment off the path: .name, [0], ['name'] or ["name"]. 0: it is
- * none of them.
+ * Takes one segment off the path: .name, [0], ['name'] or ["name"]. 0: none.
  */
 static int
 segment(chat_str_t *path, int *list, chat_str_t *key)
