@@ -148,8 +148,8 @@ export default { title: 'Bodies', oneCpu: true, async run(bench) {
     rows.push(await gatewayRow(bench, other, plain, upstream, kb));
   }
   return `One worker, ${connections} connections, \`client_body_buffer_size
-4m\`. The tenant's share of the zone is full. \`requests\` is the share of plain
-NGINX's requests per second that a worker serves. Portkey's gateway (${
+4m\`. The tenant's share of the zone is full. \`requests\` is the share of
+plain NGINX's requests per second that a worker serves. Portkey's gateway (${
   Object.entries(portkey.dependencies)[0].join(' ')}) is one process of Node.
 
 ${table(['store', 'body', 'transcript', 'turn', 'plain, µs', 'module, µs',

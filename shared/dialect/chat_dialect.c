@@ -89,7 +89,7 @@ chat_dialect_frame(const chat_dialect_t *dialect, chat_reader_t *reader,
     rc = dialect->read(reader, frame);
     reader->begun |= rc == CHAT_OK;
 
-    if (events->failed || reader->calls.failed) {
+    if (events->failed || reader->calls.failed || (doc && doc->failed)) {
         return CHAT_ERROR;
     }
 
@@ -237,7 +237,7 @@ chat_dialect_sign(const chat_dialect_t *dialect, const chat_json_doc_t *doc,
     chat_mix_add(&digest.mix, chat_buf_str(digest.text));
     chat_mix_end(&digest.mix, rq->signature);
     chat_arena_destroy(digest.doc.arena);
-    return digest.text->failed ? CHAT_ERROR : CHAT_OK;
+    return digest.text->failed || digest.doc.failed ? CHAT_ERROR : CHAT_OK;
 }
 
 
@@ -286,6 +286,7 @@ chat_dialect_read(const chat_dialect_t *dialect, chat_json_doc_t *doc,
     doc->arena = arena;
     rc = dialect->request(&t);
     rc = rc == CHAT_OK ? t.rc : rc;
+    rc = doc->failed || t.brief.failed ? CHAT_ERROR : rc;
     doc->arena = t.scratch;
     rq->members = rc == CHAT_OK ? find_members(dialect->signature, doc) : 0;
 

@@ -578,7 +578,9 @@ chat_transcript_read(chat_transcript_t *t, const chat_json_t *list)
 void
 chat_transcript_chain(chat_transcript_t *t, chat_str_t chain)
 {
-    chat_step_t *step = chat_request_add_step(t->rq, t->arena);
+    /* without memory the list of steps may be gone */
+    chat_step_t *step =
+        t->rc == CHAT_OK ? chat_request_add_step(t->rq, t->arena) : NULL;
 
     if (step == NULL) {
         chat_transcript_fail(t, CHAT_ERROR);
@@ -760,7 +762,7 @@ insert(chat_splice_t *s, const chat_result_t *result, const chat_json_t *place)
 
     if (rc == CHAT_OK) {
         s->open |= place == NULL;
-        s->edits->failed |= text.failed;
+        s->edits->failed |= text.failed || payload.failed;
         rc = chat_edits_add(s->edits, place ? place->end : s->front.pos, 0,
                             chat_buf_str(&text));
     }

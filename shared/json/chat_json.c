@@ -9,7 +9,6 @@
  */
 
 #include "bytes/chat_utf8.h"
-#include "bytes/chat_word.h"
 #include "json/chat_json.h"
 #include "json/chat_json_scan.h"
 
@@ -481,10 +480,11 @@ look_at(const chat_json_doc_t *doc, const chat_json_t *node)
 
 /* The characters of s, which has escapes; empty without memory. */
 static __attribute__((noinline)) chat_str_t
-decoded(chat_arena_t *arena, chat_str_t s)
+decoded(chat_json_doc_t *doc, chat_str_t s)
 {
-    unsigned char *p = chat_arena_alloc(arena, s.len + CHAT_JSON_ROOM);
+    unsigned char *p = chat_arena_alloc(doc->arena, s.len + CHAT_JSON_ROOM);
 
+    doc->failed |= p == NULL;
     return p ? chat_str(p, (size_t) (chat_json_unescape(s, p) - p))
              : chat_str(NULL, 0);
 }
@@ -500,7 +500,7 @@ chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
     }
 
     s = look_at(doc, node);
-    return (node->has & CHAT_JSON_ESCAPED) == 0 ? s : decoded(doc->arena, s);
+    return (node->has & CHAT_JSON_ESCAPED) == 0 ? s : decoded(doc, s);
 }
 
 

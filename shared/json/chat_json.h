@@ -51,6 +51,7 @@ typedef struct {
     chat_json_t  *root;
     chat_arena_t *arena;     /* of the caller; holds the tree */
     int           duplicate; /* chat_json_get() met a key twice */
+    int           failed;    /* chat_json_string() had no memory */
 } chat_json_doc_t;
 
 /*
@@ -163,8 +164,8 @@ chat_json_pick(chat_json_doc_t *doc, const chat_json_t *object,
 
 /*
  * The decoded characters of a string; empty where node is NULL, no string or
- * there is no memory (then data is NULL). Points into the text where nothing
- * is escaped, else into the arena. A lone surrogate becomes U+FFFD.
+ * there is no memory (then doc->failed is set). Points into the text where
+ * nothing is escaped, else into the arena. A lone surrogate becomes U+FFFD.
  */
 chat_str_t chat_json_string(chat_json_doc_t *doc, const chat_json_t *node);
 

@@ -232,6 +232,7 @@ chat_merge(const chat_dialect_t *dialect, chat_json_doc_t *doc,
         }
     }
 
+    rc = doc->failed ? CHAT_ERROR : rc;
     return rc == CHAT_OK ? chat_edits_apply(&edits, doc->text, out) : rc;
 }
 

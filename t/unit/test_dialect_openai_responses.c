@@ -401,20 +401,18 @@ request_of_others_is_declined(void **state)
 }
 
 
-/* Memory ends at any allocation: never a crash. */
+/* Memory ends at any allocation: never a crash, nor a string that is empty. */
 static void
-request_without_memory(void **state)
+read_without_memory(const char *body)
 {
     size_t          limit;
     chat_rc_e       rc;
-    chat_str_t      text;
+    chat_str_t      text = chat_cstr(body);
     chat_arena_t   *arena;
     chat_json_doc_t doc;
     chat_request_t  rq;
 
-    text = chat_cstr(IN(USER "," REASON "," C1 "," C2 "," O2 "," USER));
-
-    for (limit = 64, rc = CHAT_ERROR; rc != CHAT_OK; limit += 64) {
+    for (limit = 64, rc = CHAT_ERROR; rc != CHAT_OK; limit += 16) {
         arena = chat_arena_create(limit);
         memset(&rq, 0, sizeof(rq));
         rc = chat_json_parse(&doc, arena, text);
@@ -422,9 +420,22 @@ request_without_memory(void **state)
             rc = chat_dialect_read(dialect, &doc, arena, &rq);
         }
         assert_true(rc == CHAT_OK || rc == CHAT_ERROR);
+        assert_true(rc != CHAT_OK || chat_str_is(rq.calls[0].id, "call_1"));
         assert_true(limit < 1 << 20);
         chat_arena_destroy(arena);
     }
+}
+
+
+static void
+request_without_memory(void **state)
+{
+    read_without_memory(IN(USER "," REASON "," C1 "," C2 "," O2 "," USER));
+    read_without_memory(IN("{\"type\":\"fun\\u0063tion_call\","
+                           "\"call_id\":\"call\\u005f1\",\"name\":\"f\"},"
+                           "{\"type\":\"function_call_out\\u0070ut\","
+                           "\"call_id\":\"call\\u005f1\",\"output\":\"1\"}"));
+    read_without_memory(CHAIN(C1 "," O2));
 }
 
 

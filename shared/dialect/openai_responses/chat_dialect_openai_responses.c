@@ -205,6 +205,7 @@ find_answer(chat_json_doc_t *doc, const chat_json_t *item, chat_str_t *id)
     while (i < CHAT_RESPONSES_TYPES && !chat_str_is(type, types[i].answer)) {
         i++;
     }
+    i = doc->failed ? 0 : i; /* any: the reading fails */
 
     /* the server's own searches come back in the transcript */
     if (i == CHAT_RESPONSES_TYPES
@@ -288,7 +289,9 @@ call_args(chat_transcript_t *t, chat_call_t *call)
 {
     chat_responses_call_t read;
 
-    (void) chat_responses_call(t->doc, call->node, &read);
+    if (!chat_responses_call(t->doc, call->node, &read)) {
+        return chat_str(NULL, 0); /* its type was read before: no memory */
+    }
 
     return chat_transcript_args(
         t, chat_responses_args(t->doc, call->node, read.type), call);
@@ -300,10 +303,10 @@ static chat_rc_e
 hash_answer(chat_json_doc_t *doc, const chat_json_t *item, chat_mix_t *mix)
 {
     size_t                       i;
-    chat_rc_e                    rc = CHAT_OK;
     chat_str_t                   id;
     const chat_json_t           *says;
     const chat_responses_type_t *type = find_answer(doc, item, &id);
+    chat_rc_e                    rc = doc->failed ? CHAT_ERROR : CHAT_OK;
 
     for (i = 0; i < 2 && rc == CHAT_OK; i++) {
         says = type->says[i] ? chat_json_get(doc, item, type->says[i]) : NULL;
