@@ -132,8 +132,9 @@ call(ngx_chat_store_redis_t *redis, ngx_uint_t script,
 {
     ngx_chat_redis_cmd_t *cmd;
 
-    cmd = ngx_chat_redis_cmd_create("EVALSHA", done, redis);
+    cmd = ngx_chat_redis_cmd_create("", done, redis);
     (void) chat_buf_reserve(&cmd->args.text, NGX_CHAT_REDIS_TEXT);
+    ngx_chat_redis_cmd_add(cmd, chat_cstr("EVALSHA"));
     ngx_chat_redis_cmd_add(cmd, chat_cstr(redis->sha[script]));
     ngx_chat_redis_cmd_number(cmd, n);
     add_keys(cmd, key, suffix, n);
