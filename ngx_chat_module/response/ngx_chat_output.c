@@ -69,17 +69,6 @@ add_buf(ngx_chat_chain_t *chain)
 }
 
 
-/*
- * Adds a flush. Its buffer is empty, so that it counts as sent while a filter
- * behind may still have it: without our tag it is not used again.
- */
-static void
-add_flush(ngx_chat_chain_t *chain)
-{
-    add_buf(chain)->tag = NULL;
-}
-
-
 /* A link of our own to an input buffer; NULL without memory. */
 static ngx_chain_t *
 link_input(ngx_chat_chain_t *chain, ngx_buf_t *in)
@@ -93,6 +82,18 @@ link_input(ngx_chat_chain_t *chain, ngx_buf_t *in)
     }
 
     return cl;
+}
+
+
+/* Adds an input buffer as it is. */
+static void
+add_input(ngx_chat_chain_t *chain, ngx_buf_t *in)
+{
+    ngx_chain_t *cl = link_input(chain, in);
+
+    if (cl != NULL) {
+        append(chain, cl);
+    }
 }
 
 
@@ -165,8 +166,7 @@ must_inject(ngx_chat_ctx_t *ctx, ngx_uint_t before)
 static void
 add_piece(ngx_chat_chain_t *chain, chat_piece_t piece, ngx_buf_t *carrier)
 {
-    ngx_buf_t   *b = carrier;
-    ngx_chain_t *cl;
+    ngx_buf_t *b = carrier;
 
     if (!piece.in_input) {
         add_copy(chain, piece.bytes);
@@ -176,8 +176,8 @@ add_piece(ngx_chat_chain_t *chain, chat_piece_t piece, ngx_buf_t *carrier)
     if (carrier == NULL) {
         b = add_buf(chain);
         b->memory = 1;
-    } else if ((cl = link_input(chain, carrier)) != NULL) {
-        append(chain, cl);
+    } else {
+        add_input(chain, carrier);
     }
 
     b->pos = (u_char *) piece.bytes.data;
@@ -337,7 +337,7 @@ add_end(ngx_chat_chain_t *chain, const char *reason)
         b->last_buf = 1;
 
     } else if (cl == NULL) {
-        add_flush(chain);
+        (void) add_buf(chain);
 
     } else {
         /* an empty buffer behind it would let sub_filter keep bytes back */
@@ -384,7 +384,9 @@ add_buffer(ngx_chat_chain_t *chain, ngx_buf_t *b)
         add_pieces(chain, b, rc, pieces, n);
 
     } else if (b->flush && !last) {
-        add_flush(chain);
+        /* one of our own would count as sent, and be used again, while a
+           filter behind still has it */
+        add_input(chain, b);
     }
 
     if (last && !chain->failed) {

@@ -377,6 +377,8 @@ a_stream_of_another_dialect_or_with_other_lines_is_left_alone(void **state)
         { "ai_sdk", ": x\n\n0:\"Hello\"\n\n" UI_START "data: half" },
         { "openai_chat", "{\"choices\":[]}\r\n{\"choices\":[]}" },
         { "openai_responses", "\xef\xbb\xbf[{\"type\":1},\n" },
+        /* only one byte order mark is none of the line */
+        { "ai_sdk", "\xef\xbb\xbf\xef\xbb\xbf" UI_START "data: half" },
         { "anthropic", "database: x\ndata: {\"type\":\"ping\"}\n\n" },
         { "gemini", "[{\"candidates\":[]}\n,\r\n{}]" },
         { "ag_ui", "dat\n" },
