@@ -32,7 +32,7 @@ typedef struct {
 } ngx_chat_store_base_t;
 
 /*
- * Initializes the base and store.worker, which stays. NGX_ERROR: no memory.
+ * Initializes the base; store.worker is set and stays. NGX_ERROR: no memory.
  */
 ngx_int_t ngx_chat_store_base_init(ngx_chat_store_base_t *base,
                                    ngx_cycle_t           *cycle);
@@ -41,7 +41,7 @@ ngx_int_t ngx_chat_store_base_init(ngx_chat_store_base_t *base,
 chat_facts_t *ngx_chat_store_reply(void);
 
 /*
- * Posts op->done(). Takes the reply over; NULL or failed makes it CHAT_ERROR.
+ * Posts op->done(). Takes the reply over; NULL or failed: CHAT_OK fails, too.
  */
 void ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_op_t *op,
                            chat_rc_e rc, chat_facts_t *reply);

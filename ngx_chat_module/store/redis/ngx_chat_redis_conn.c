@@ -579,7 +579,7 @@ on_writable(ngx_event_t *wev)
 /*
  * Begins to read and write, and sends the handshake: AUTH with a password,
  * SELECT with a database, and ROLE behind Sentinel, which may name a server
- * that is no master. Only PING may show that there is a Redis server.
+ * that is no master. Without these, PING shows that it is a Redis server.
  */
 static void
 start_handshake(ngx_chat_redis_conn_t *conn)
