@@ -152,8 +152,7 @@ add_injected(ngx_chat_chain_t *chain)
 }
 
 
-/* 1 if injected events are due; before: in front of the first event, else
- * behind it. */
+/* 1 if events are due: before: in front of the first event, else behind. */
 static ngx_uint_t
 must_inject(ngx_chat_ctx_t *ctx, ngx_uint_t before)
 {
@@ -384,8 +383,7 @@ add_buffer(ngx_chat_chain_t *chain, ngx_buf_t *b)
         add_pieces(chain, b, rc, pieces, n);
 
     } else if (b->flush && !last) {
-        /* one of our own would count as sent, and be used again, while a
-           filter behind still has it */
+        /* ours would be used again while a filter behind still has it */
         add_input(chain, b);
     }
 
