@@ -78,8 +78,9 @@ function standard({ name, args, field, post }) {
   }
   if (name === 'chat_tenant') {
     const [, merge] = source.split('ngx_chat_merge_tenant(');
-    const [scope, ...credentials] = all(merge.split('if (')[0], /"([^"]+)"/g);
-    return `chat_tenant ${credentials.join('')} scope=${scope}`;
+    const credentials = all(merge.split('if (')[0], /"([^"]+)"/g);
+    const [, scope] = /conf->server\.value = cscf->(\w+);/.exec(merge);
+    return `chat_tenant ${credentials.join('')} scope=$${scope}`;
   }
   if (!own || own === 'NULL') {
     return more.length ? [name, ...more].join(' ') : null;
