@@ -63,6 +63,17 @@ chat_reader_text(const chat_reader_t *reader, const char *key)
 }
 
 
+/* The index of one of several answers, 0 without; -1: it is not below max. */
+static inline int32_t
+chat_reader_index(const chat_reader_t *reader, const chat_json_t *number,
+                  int32_t max)
+{
+    int32_t index = number ? chat_json_index(reader->doc, number) : 0;
+
+    return index < max ? index : -1;
+}
+
+
 /* A new event of a call, with its id, name and kind; never NULL. */
 chat_event_t *chat_reader_call(chat_reader_t *reader, chat_event_e type,
                                chat_stream_call_t *call);

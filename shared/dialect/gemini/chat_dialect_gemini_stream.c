@@ -221,9 +221,9 @@ read_candidates(reader_t *r, const chat_json_t *candidates)
          node = chat_list_next(candidates, node))
     {
         number = chat_json_get(r->reader.doc, node, "index");
-        index = number ? chat_json_index(r->reader.doc, number) : 0;
+        index = chat_reader_index(&r->reader, number, CHAT_GEMINI_CANDIDATES);
 
-        if (index >= 0 && index < CHAT_GEMINI_CANDIDATES) {
+        if (index >= 0) {
             read_candidate(r, index, node);
         } else {
             events->keeps = 1;

@@ -496,9 +496,10 @@ read_chunk(reader_t *r, const chat_json_t *choices)
     for (node = choices->child; node; node = node->next) {
         chat_json_pick(doc, node, "index", &number, "delta", &delta,
                        "finish_reason", &reason);
-        index = number ? chat_json_index(doc, number) : 0;
+        index =
+            chat_reader_index(&r->reader, number, CHAT_COMPLETIONS_CHOICES);
 
-        if (index < 0 || index >= CHAT_COMPLETIONS_CHOICES) {
+        if (index < 0) {
             events->keeps = 1;
             continue;
         }
