@@ -22,7 +22,6 @@ struct ngx_chat_filter_s {
     ngx_chain_t  *free;
     ngx_chain_t  *busy;
     ngx_chain_t  *held;  /* output that waits for the end of the body */
-    ngx_chain_t **next;  /* where more of it goes */
     ngx_chain_t  *taken; /* input buffers that copies of their bytes replace */
     const char   *breaks;     /* why the module ends the upstream; or NULL */
     ngx_chat_timer_t stall;   /* the bound of a silence */

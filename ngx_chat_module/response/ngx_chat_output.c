@@ -425,9 +425,13 @@ ngx_chat_output(ngx_chat_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out)
 
     chain.ctx = ctx;
     chain.first = ctx->filter->held;
-    chain.next = chain.first != NULL ? ctx->filter->next : &chain.first;
+    chain.next = &chain.first;
     chain.failed = 0;
     chain.whole = is_whole(ctx, in);
+
+    while (*chain.next != NULL) {
+        chain.next = &(*chain.next)->next;
+    }
 
     for (; in != NULL && !chain.failed; in = in->next) {
         add_buffer(&chain, in->buf);
@@ -439,7 +443,6 @@ ngx_chat_output(ngx_chat_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out)
 
     ctx->step(ctx, NGX_CHAT_EVENT_STREAM);
     ngx_chat_stall_progress(ctx);
-    ctx->filter->next = chain.next;
     ctx->filter->held = chain.whole ? chain.first : NULL;
     *out = chain.whole ? NULL : chain.first;
     return NGX_OK;
