@@ -386,12 +386,13 @@ ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    tool->kind = ngx_strcmp(value[2].data, "client") == 0 ? CHAT_KIND_CLIENT
-                                                          : CHAT_KIND_PROVIDER;
+    if (ngx_strcmp(value[2].data, "client") == 0) {
+        tool->kind = CHAT_KIND_CLIENT;
 
-    if (tool->kind == CHAT_KIND_PROVIDER
-        && ngx_strcmp(value[2].data, "provider") != 0)
-    {
+    } else if (ngx_strcmp(value[2].data, "provider") == 0) {
+        tool->kind = CHAT_KIND_PROVIDER;
+
+    } else {
         return ngx_chat_conf_invalid(cf, &value[2], "client or provider");
     }
 

@@ -340,7 +340,11 @@ missing_fields(ngx_chat_ctx_t *ctx, const chat_step_t *step,
 static ngx_uint_t
 is_early(const chat_facts_t *facts, const chat_str_t *fields, size_t n)
 {
-    size_t i = facts->failed || facts->count != n ? SIZE_MAX : 0;
+    size_t i = 0;
+
+    if (facts->failed || facts->count != n) {
+        return 0;
+    }
 
     while (i < n && chat_str_eq(facts->items[i].field, fields[i])) {
         i++;
