@@ -29,9 +29,7 @@ ngx_buf_t *ngx_chat_nginx_one_buffer(ngx_http_request_t *r);
  */
 ngx_uint_t ngx_chat_nginx_upstream_runs(ngx_http_request_t *r);
 
-/*
- * Closes the upstream by its own cleanup handler; the request continues.
- */
+/* Closes the upstream by its own cleanup handler; the request continues. */
 void ngx_chat_nginx_upstream_close(ngx_http_request_t *r);
 
 /*

@@ -68,9 +68,7 @@ ngx_int_t ngx_chat_tenant(ngx_http_request_t        *r,
 ngx_uint_t ngx_chat_decide_later(ngx_chat_ctx_t *ctx,
                                  void (*poll)(ngx_chat_ctx_t *ctx));
 
-/*
- * These set ctx->act and report DECIDED, now or later, or let it wait on.
- */
+/* These set ctx->act and report DECIDED, now or later, or let it wait on. */
 
 /* Queries the store for a request with a recognised body. */
 void ngx_chat_decide_begin(ngx_chat_ctx_t *ctx);

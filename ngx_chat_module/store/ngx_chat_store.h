@@ -41,7 +41,8 @@ ngx_int_t ngx_chat_store_base_init(ngx_chat_store_base_t *base,
 chat_facts_t *ngx_chat_store_reply(void);
 
 /*
- * Posts op->done(). Takes the reply over; NULL or failed: CHAT_OK fails, too.
+ * Posts op->done(), with CHAT_ERROR for CHAT_OK if the reply is NULL or has
+ * failed. Takes the reply over.
  */
 void ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_op_t *op,
                            chat_rc_e rc, chat_facts_t *reply);

@@ -178,9 +178,7 @@ struct chat_transcript_s {
     size_t       nkept;    /* calls of steps that will be kept for certain */
 };
 
-/*
- * Notes a failure, if rc is one: t->rc. After it all functions do nothing.
- */
+/* Notes a failure, if rc is one: t->rc. After it all functions do nothing. */
 void chat_transcript_fail(chat_transcript_t *t, chat_rc_e rc);
 
 /*

@@ -100,9 +100,7 @@ int chat_attempt_expire_dead(chat_attempt_t *attempt,
                              int (*alive)(void *data, chat_str_t worker),
                              void *data);
 
-/*
- * 1 if the member has a result of a call with this fingerprint; NULL: any.
- */
+/* 1 if the member has a result of a call with this fingerprint; NULL: any. */
 int chat_member_has_result(const chat_member_t *member,
                            const chat_hash_t   *fingerprint);
 

@@ -137,9 +137,7 @@ struct chat_store_s {
     void (*read)(chat_store_t *store, chat_store_op_t *op,
                  const chat_key_t *key, uint64_t position);
 
-    /*
-     * Takes the facts with these fields away. No op, no watch is notified.
-     */
+    /* Takes the facts with these fields away. No op, no watch is notified. */
     void (*drop)(chat_store_t *store, const chat_key_t *key,
                  const chat_str_t *fields, size_t n);
 

@@ -64,9 +64,7 @@ typedef enum {
                         standing attempt has carried */
 } chat_source_e;
 
-/*
- * What the store has for a member whose result the body lacks; NULL: nothing.
- */
+/* What the store has for a member without a result in the body; NULL: none. */
 static chat_source_e
 chat_gate_stored(const chat_batch_t *batch, const chat_member_t *member,
                  chat_kind_e kind, const chat_hash_t *fingerprint)

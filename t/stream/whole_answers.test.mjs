@@ -37,7 +37,7 @@ function records(bytes) {
   return types;
 }
 
-/* The body of a chunked answer whose text has no CR. */
+/* The body of a chunked answer that has no CR in its text. */
 const body = (answer) => answer.slice(answer.indexOf('\r\n\r\n') + 2)
   .split(/\r\n[0-9a-f]+\r\n/).join('').trimEnd().concat('\n\n');
 

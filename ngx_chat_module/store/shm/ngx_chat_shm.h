@@ -235,8 +235,8 @@ void ngx_chat_shm_log_clear(ngx_chat_shm_ctx_t   *ctx,
 /*
  * ngx_chat_shm_workers.c: the table of workers, and how one wakes another
  *
- * The master makes an eventfd for each slot with the zone. Every worker of
- * later generations inherit them, so that a new worker can wake an old one.
+ * The master makes an eventfd for each slot with the zone. All later workers
+ * inherit them, so that a new worker can wake an old one.
  */
 
 /* In the master, with a new zone: makes the eventfds. */

@@ -309,9 +309,7 @@ payload_of(const chat_result_t *result)
 }
 
 
-/*
- * The approval with the decision in it, without a reason for the other one.
- */
+/* The approval with the decision in it, without a reason for the other one. */
 static void
 put_decision(chat_json_doc_t *doc, const chat_json_t *approval,
              chat_approval_e decision, chat_str_t reason, chat_buf_t *out)

@@ -355,9 +355,7 @@ call_result(chat_transcript_t *t, chat_call_t *call)
 }
 
 
-/*
- * The class of the body. With open calls a developer's note is no new turn.
- */
+/* The class of the body. With open calls a developer's note is no new turn. */
 static void
 set_class(chat_transcript_t *t)
 {
@@ -521,9 +519,7 @@ rewrite_decision(chat_json_doc_t *doc, const chat_result_t *result,
 }
 
 
-/*
- * Before the first item. An input that is the user's words becomes a list.
- */
+/* Before the first item. An input that is the user's words becomes a list. */
 static chat_rc_e
 find_front(chat_json_doc_t *doc, const chat_json_t *item, chat_front_t *front)
 {
