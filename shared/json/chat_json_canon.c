@@ -200,10 +200,7 @@ rewrite_key(chat_json_doc_t *doc, chat_str_t key, chat_buf_t *out)
 }
 
 
-/*
- * Lists the members of an object in order. Most objects have few, and those
- * in one order.
- */
+/* Lists the members of an object in order: most are few, and in order. */
 static void
 list_members(chat_json_doc_t *doc, const chat_json_t *object,
              member_t *members, size_t count, chat_buf_t *out)
