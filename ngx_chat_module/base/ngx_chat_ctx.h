@@ -43,7 +43,7 @@ typedef enum {
     NGX_CHAT_EVENT_TIMEOUT,    /* its wait has reached its bound */
     NGX_CHAT_EVENT_INDEXED,    /* its stream is indexed, or cannot be */
     NGX_CHAT_EVENT_ANSWER,     /* the answer's header: response.status */
-    NGX_CHAT_EVENT_STREAM,     /* the stream has facts for the store */
+    NGX_CHAT_EVENT_STREAM,     /* what was made of the stream is sent next */
     NGX_CHAT_EVENT_END         /* the answer is over; response.end, where it
                                   is not NONE, says how */
 } ngx_chat_event_e;
@@ -173,10 +173,11 @@ typedef struct {
 
 /* The claim of a request. */
 typedef struct {
-    uint32_t    k;        /* the claim that stands; 0: none */
-    uint32_t    claiming; /* one that may stand: void it on the way out */
-    ngx_queue_t queue;    /* among the worker's, while live */
-    unsigned    live : 1; /* its end is due */
+    uint32_t    k;         /* the claim that stands; 0: none */
+    uint32_t    claiming;  /* one that may stand: void it on the way out */
+    ngx_queue_t queue;     /* among the worker's, while live */
+    unsigned    live : 1;  /* its end is due */
+    unsigned    unput : 1; /* answer/k waits for bytes, or for the end */
 
     /* without a claim: delivered/ facts, put if the answer is 2xx */
     chat_facts_t delivered;
@@ -204,7 +205,7 @@ typedef struct {
     ngx_chat_answer_e mode;
 
     unsigned early : 1;     /* 200 and a comment were sent while waiting */
-    unsigned answered : 1;  /* answer/k or void/k was joined */
+    unsigned answered : 1;  /* the status is known */
     unsigned has_last : 1;  /* last_buf was seen */
     unsigned finished : 1;  /* the stream's end is known */
     unsigned ended : 1;     /* end/k or void/k was joined */

@@ -124,12 +124,14 @@ ngx_chat_attempt_deliver(ngx_chat_ctx_t *ctx)
  * ended, or void/k if nothing was sent.
  */
 static void
-put_outcome(ngx_chat_ctx_t *ctx, uint32_t status, chat_end_e end)
+put_outcome(ngx_chat_ctx_t *ctx, chat_end_e end)
 {
+    uint32_t       status = ctx->attempt.unput ? ctx->response.status : 0;
     ngx_uint_t     unsent = ngx_chat_upstream_unsent(ctx);
     chat_attempt_t attempt =
         chat_gate_attempt(&ctx->barrier.q, ctx->attempt.k);
 
+    ctx->attempt.unput = 0;
     ctx->response.ended = unsent || end != CHAT_END_NONE;
 
     if (unsent || (end != CHAT_END_NONE && end != CHAT_END_FINISHED)) {
@@ -145,9 +147,14 @@ put_outcome(ngx_chat_ctx_t *ctx, uint32_t status, chat_end_e end)
     attempt.after = status >= 300 ? ngx_chat_headers_after(ctx->request) : 0;
     attempt.end = end;
 
-    if (status < 200 || status >= 300 || !ngx_chat_writer_begin(ctx, &attempt))
-    {
+    if (status < 200 || status >= 300
+        || !ngx_chat_writer_decide(ctx, &attempt)) {
         put_attempt(ctx, &attempt);
+    }
+
+    if (status != 0) {
+        /* the client may send its next request as soon as it has the status */
+        flush(ctx);
     }
 }
 
@@ -155,26 +162,26 @@ put_outcome(ngx_chat_ctx_t *ctx, uint32_t status, chat_end_e end)
 void
 ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx)
 {
-    uint32_t       status = ctx->response.status;
-    chat_attempt_t none = { 0 };
+    uint32_t status = ctx->response.status;
 
     if (ctx->response.answered) {
         return;
     }
 
     ctx->response.answered = 1;
+    ctx->attempt.unput = ctx->attempt.k != 0;
 
-    if (ctx->attempt.k != 0) {
-        put_outcome(ctx, status,
-                    status >= 300 ? CHAT_END_FAILED : CHAT_END_NONE);
-
-    } else if (status >= 200 && status < 300) {
-        (void) ngx_chat_writer_begin(ctx, &none);
+    if (status >= 200 && status < 300) {
+        ngx_chat_writer_begin(ctx);
         ngx_chat_put(ctx, &ctx->barrier.q.key, &ctx->attempt.delivered);
     }
 
-    /* the client may send its next request as soon as it has the status */
-    flush(ctx);
+    if (ctx->attempt.k == 0) {
+        flush(ctx);
+
+    } else if (ctx->response.stream == NULL) {
+        put_outcome(ctx, status >= 300 ? CHAT_END_FAILED : CHAT_END_NONE);
+    }
 }
 
 
@@ -186,6 +193,10 @@ ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
     chat_arena_t              *arena;
     chat_facts_t               facts;
     const chat_stream_facts_t *batch;
+
+    if (ctx->attempt.unput && !ctx->response.finished) {
+        put_outcome(ctx, CHAT_END_NONE);
+    }
 
     n = chat_stream_facts(ctx->response.stream, &batch);
     arena = n ? chat_arena_create(0) : NULL;
@@ -370,7 +381,7 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx)
     ngx_chat_metrics_turn(ctx, ctx->response.end);
 
     if (ctx->attempt.k != 0 && !ctx->response.ended) {
-        put_outcome(ctx, 0, ctx->response.end);
+        put_outcome(ctx, ctx->response.end);
     }
 }
 

@@ -187,10 +187,10 @@ void ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k);
 /* chat_store_t's lost(): live attempts join again what they have put. */
 void ngx_chat_attempts_rejoin(chat_store_t *store, int all);
 
-/* The answer's header is known: answer/k or void/k. */
+/* The answer's header is known: answer/k or void/k; a stream's may wait. */
 void ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx);
 
-/* Puts the facts that the stream has come up with. */
+/* Puts what the stream has come up with, and answer/k, if that waits. */
 void ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx);
 
 /* The answer is over, or the request: end/k, and one line in the log. */

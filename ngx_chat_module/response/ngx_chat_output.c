@@ -441,10 +441,14 @@ ngx_chat_output(ngx_chat_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out)
         return NGX_ERROR;
     }
 
-    ctx->step(ctx, NGX_CHAT_EVENT_STREAM);
     ngx_chat_stall_progress(ctx);
     ctx->filter->held = chain.whole ? chain.first : NULL;
     *out = chain.whole ? NULL : chain.first;
+
+    if (!chain.whole) {
+        ctx->step(ctx, NGX_CHAT_EVENT_STREAM);
+    }
+
     return NGX_OK;
 }
 

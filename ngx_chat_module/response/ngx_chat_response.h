@@ -115,12 +115,15 @@ void ngx_chat_recording_over(ngx_chat_worker_t         *worker,
                              const ngx_chat_loc_conf_t *conf,
                              const chat_key_t          *key);
 
+/* The header of an answer, which is 2xx, is known: begins to record it. */
+void ngx_chat_writer_begin(ngx_chat_ctx_t *ctx);
+
 /*
- * The header of an answer, which is 2xx, is known: begins to record it. Sets
- * attempt->recording; 1: the attempt's facts are put, because a follower may
- * have asked for the recording.
+ * Once, with the facts of an answer that is 2xx: sets attempt->recording; 1:
+ * puts them, because a follower may have asked for the recording.
  */
-ngx_uint_t ngx_chat_writer_begin(ngx_chat_ctx_t *ctx, chat_attempt_t *attempt);
+ngx_uint_t ngx_chat_writer_decide(ngx_chat_ctx_t *ctx,
+                                  chat_attempt_t *attempt);
 
 /*
  * No more bytes come. is_complete: those that came say how the answer ended;

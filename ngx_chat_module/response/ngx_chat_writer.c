@@ -142,6 +142,10 @@ end_writer(ngx_chat_writer_t *writer)
 static void
 clear(ngx_chat_writer_t *writer)
 {
+    if (writer->ctx != NULL) {
+        ngx_chat_recording_key(writer->ctx, &writer->key);
+    }
+
     writer->store->clear(writer->store, &writer->key, writer->ttl);
     end_writer(writer);
 }
@@ -533,34 +537,8 @@ close_writer(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Puts the facts of the attempt; does NONE stand? 0: no memory. */
-static ngx_uint_t
-ask(ngx_chat_writer_t *writer, const chat_attempt_t *attempt)
-{
-    chat_facts_t *facts = &writer->facts;
-
-    writer->batch = writer->ctx->barrier.q.key;
-    chat_facts_init(facts, chat_arena_create(0));
-    chat_facts_attempt(facts, attempt);
-
-    if (facts->failed) {
-        end_writer(writer);
-        return 0;
-    }
-
-    writer->store->join(writer->store, &writer->op, &writer->batch,
-                        facts->items, facts->count, writer->worker->ttl, NULL);
-
-    if (!ngx_chat_store_deliver(&writer->op)) {
-        make_head(writer); /* the request may end before the reply */
-    }
-
-    return 1;
-}
-
-
-ngx_uint_t
-ngx_chat_writer_begin(ngx_chat_ctx_t *ctx, chat_attempt_t *attempt)
+void
+ngx_chat_writer_begin(ngx_chat_ctx_t *ctx)
 {
     ngx_log_t *log = ctx->request->connection->log;
     ngx_uint_t indexed = ctx->indexed != NULL;
@@ -573,8 +551,7 @@ ngx_chat_writer_begin(ngx_chat_ctx_t *ctx, chat_attempt_t *attempt)
     }
 
     if (writer == NULL) {
-        attempt->recording = CHAT_RECORDING_IMPOSSIBLE;
-        return 0;
+        return;
     }
 
     writer->ctx = ctx;
@@ -598,14 +575,43 @@ ngx_chat_writer_begin(ngx_chat_ctx_t *ctx, chat_attempt_t *attempt)
        batch and may be about to learn of the claim */
     writer->kept = (indexed || ctx->barrier.partial) & 1;
 
-    if (!writer->kept) {
-        attempt->recording = CHAT_RECORDING_NONE;
-        return ask(writer, attempt);
+    if (writer->kept) {
+        begin(writer);
+    }
+}
+
+
+ngx_uint_t
+ngx_chat_writer_decide(ngx_chat_ctx_t *ctx, chat_attempt_t *attempt)
+{
+    chat_facts_t      *facts;
+    ngx_chat_writer_t *writer = ctx->writer;
+
+    attempt->recording = writer == NULL ? CHAT_RECORDING_IMPOSSIBLE
+                         : writer->kept ? CHAT_RECORDING_KEPT
+                                        : CHAT_RECORDING_NONE;
+    if (attempt->recording != CHAT_RECORDING_NONE) {
+        return 0;
     }
 
-    attempt->recording = CHAT_RECORDING_KEPT;
-    begin(writer);
-    return 0;
+    facts = &writer->facts;
+    writer->batch = ctx->barrier.q.key;
+    chat_facts_init(facts, chat_arena_create(0));
+    chat_facts_attempt(facts, attempt);
+
+    if (facts->failed) {
+        end_writer(writer);
+        return 0;
+    }
+
+    writer->store->join(writer->store, &writer->op, &writer->batch,
+                        facts->items, facts->count, writer->worker->ttl, NULL);
+
+    if (!ngx_chat_store_deliver(&writer->op)) {
+        make_head(writer); /* the request may end before the reply */
+    }
+
+    return 1;
 }
 
 

@@ -10,11 +10,13 @@ import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { gate, pause, unbuilt, until } from '../lib/harness.mjs';
 import { handled } from '../lib/handled.mjs';
-import { Batch, stage, told } from '../lib/batch.mjs';
+import { Batch, scene as sceneOf, stage, staged, told } from
+  '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
 import { give, outside } from '../lib/external.mjs';
 import { held, leave, live, say, verdict, wordOf } from '../lib/hold.mjs';
 import { sse } from '../lib/provider.mjs';
+import { head, upstream } from '../lib/raw.mjs';
 import { certificates } from '../lib/certificates.mjs';
 import { eachArray, redis, relay } from '../lib/redis/redis.mjs';
 
@@ -277,6 +279,52 @@ live('a claim and the payloads that it needs take one round trip',
     const fetched = at('"HMGET"');
     assert.ok(fetched >= 0 && fetched < at('"claim/1"'),
       commands.join('\n'));
+  }, { skip: unbuilt });
+
+live('the facts of an answer and of its end are put together if known',
+  async (t) => {
+    const key = 'openai_chat';
+    const r = await redis(t);
+    const events = dialects[key].final('done');
+    const text = events.join('');
+    const bytes = head({ 'Content-Type': 'text/event-stream',
+      'Content-Length': Buffer.byteLength(text) }) + text;
+    let cut = bytes.length;
+    let rest = () => {};
+    const up = await upstream(t, (socket) => {
+      socket.write(bytes.slice(0, cut));
+      rest = () => socket.write(bytes.slice(cut));
+    });
+    const n = await staged(t, key, up, { workers: 1, connects: true,
+      store: r.url() });
+    await said(n, /connected/);
+    const commands = await monitored(t, r.port);
+    const evals = (fact) => commands.filter((line) =>
+      line.includes('"EVALSHA"') && line.includes(`"${fact}/1/`));
+    const ended = () => until(() => evals('end').length > 0, 5000, 'end/1');
+    const ask = () => {
+      const batch = new Batch(sceneOf(key, up, n), 2);
+      commands.length = 0;
+      return batch.continue(batch.results());
+    };
+
+    const whole = ask();
+    assert.equal(await whole.text(), text);
+    await ended();
+    assert.deepEqual(evals('answer'), evals('end'));
+    assert.equal(evals('answer').length, 1);
+
+    /* the header alone, then the first event */
+    for (cut of [bytes.indexOf('\r\n\r\n') + 4,
+      bytes.indexOf(events[0]) + events[0].length]) {
+      const answer = ask();
+      await until(() => evals('answer').length > 0, 5000, 'answer/1');
+      assert.equal(evals('end').length, 0);
+      rest();
+      assert.equal(await answer.text(), text);
+      await ended();
+      assert.equal(evals('answer').length, 1);
+    }
   }, { skip: unbuilt });
 
 
