@@ -363,6 +363,32 @@ live('a refused request: nothing to resume', async (t) => {
   assert.equal(await talk.resume().status, 204);
 });
 
+for (const key of ['ai_sdk', 'openai_chat']) {
+  live(`s88: ${key}: the store has few of the commands of an ended answer`,
+    async (t) => {
+      const server = await redis(t);
+      const way = await relay(t, server.port);
+      const only = { workers: 1, connects: true };
+      let few = 0;
+      const s = await resumeStage(t, key, { ...only,
+        store: `${server.url({ port: way.port })} timeout=10s`,
+        answer() {
+          way.admit(few);
+          return answerOf(lengthy(key, 3));
+        } });
+      const { n } = await resumeStage(t, key, { ...only,
+        store: `${server.url()} timeout=10s` });
+      for (; few < 6; few++) {
+        const talk = new Talk(s);
+        const text = await talk.ask().text();
+        const back = talk.resume({ node: n });
+        await handled(n, [back]);
+        way.admit(Infinity);
+        assert.equal(await back.text(), text, `${few} commands`);
+      }
+    });
+}
+
 live('s86: a long answer, nothing missing: 204', async (t) => {
   const all = lengthy('openai_chat', 600, 1000);
   const s = await resumeStage(t, 'openai_chat',

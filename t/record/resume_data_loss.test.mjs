@@ -139,14 +139,24 @@ live('s93: lost entries: only a client that lacks them gets an error',
       await t.test(key, async (t2) => {
         await server.command('FLUSHALL');
         const all = lengthy(key, 60, 1000);
+        /*
+         * Each part is in entries of its own, and one entry stays: a
+         * recording without entries has expired.
+         */
+        const parts = [0, 15, 30, 45].flatMap((at) => [
+          () => until(async () => await stored(server) === at),
+          ...all.slice(at, at < 45 ? at + 15 : all.length)]);
         const s = await resumeStage(t2, key, { connects: true,
           store: `${server.url()} timeout=2s`,
-          answer: () => answerOf(all, { cut: 3333 }) });
+          answer: () => answerOf(parts, { cut: 3333 }) });
         const talk = new Talk(s);
         const got = await told(talk);
         const pick = random(seed++);
-        const gone = await hole(server, (list) => list.filter((
-          { bytes }) => bytes && pick(6) === 0));
+        const gone = await hole(server, (list) => {
+          const stays = pick(list.length);
+          return list.filter(({ bytes }, i) => bytes && i !== stays
+            && pick(6) === 0);
+        });
         const first = gone[0]?.count ?? got.length;
         for (let after = 0; after < got.length; after += 3) {
           const how = await back(talk, got, after);
@@ -157,6 +167,19 @@ live('s93: lost entries: only a client that lacks them gets an error',
       });
     }
   });
+
+live('s86: all entries of a recording are lost: 204', async (t) => {
+  const server = await redis(t);
+  const s = await resumeStage(t, 'openai_chat', { connects: true,
+    store: `${server.url()} timeout=2s`,
+    answer: () => answerOf(lengthy('openai_chat', 60)) });
+  const talk = new Talk(s);
+  await told(talk);
+  await hole(server, (list) => list);
+  for (const query of ['', 'after=5']) {
+    assert.equal(await talk.resume({ query }).status, 204, query);
+  }
+});
 
 live('s93: a gap: a resume after it gets the rest', async (t) => {
   const [middle, rest] = [gate(), gate()];

@@ -210,32 +210,39 @@ export async function redis(t, options = {}) {
 }
 
 
+/* The commands or replies in these bytes; the last one may be a part. */
+function* each(bytes) {
+  for (let at = 0, next; at < bytes.length; at = next) {
+    next = reply(bytes, at)?.[1] ?? bytes.length;
+    yield bytes.subarray(at, next);
+  }
+}
+
 /*
  * For relay().rewrite(): each array becomes this text. Replies that arrive at
  * once are told apart, so that each command gets one.
  */
-export const eachArray = (text) => (bytes) => {
-  const out = [];
-  for (let at = 0, next; at < bytes.length; at = next) {
-    next = reply(bytes, at)?.[1] ?? bytes.length;
-    out.push(bytes[at] === 42 ? Buffer.from(text) : bytes.subarray(at, next));
-  }
-  return Buffer.concat(out);
-};
+export const eachArray = (text) => (bytes) =>
+  Buffer.concat([...each(bytes)].map((one) =>
+    (one[0] === 42 ? Buffer.from(text) : one)));
 
 
 /*
  * A relay before a port, or the path of a socket. delay(ms): replies come
- * later; cut(): all connections break; refuse(yes): connections are refused;
+ * later; admit(n): n commands still arrive, and the others once it is called
+ * again; cut(): all connections break; refuse(yes): connections are refused;
  * split(n): replies arrive in pieces of n bytes; blackhole(yes): it accepts
  * and keeps all bytes until blackhole(no); rewrite(fn): fn(bytes) replaces the
  * bytes of a reply.
  */
 export async function relay(t, target) {
-  const now = { delay: 0, split: Infinity, rewrite: (bytes) => bytes };
+  const now = { delay: 0, admit: Infinity, split: Infinity,
+    rewrite: (bytes) => bytes };
   const sockets = new Set();
   let hole = Promise.resolve();
   let leave = () => {};
+  let admitted;
+  let wake = () => {};
 
   function pass(from, to, work) {
     let last = Promise.resolve();
@@ -257,13 +264,23 @@ export async function relay(t, target) {
     }
   }
 
+  async function order(behind, bytes) {
+    for (const command of now.admit < Infinity ? each(bytes) : [bytes]) {
+      while (now.admit === 0) {
+        await admitted;
+      }
+      now.admit--;
+      behind.write(command);
+    }
+  }
+
   const it = { connections: 0 };
   const server = net.createServer((client) => {
     const behind = net.connect(typeof target === 'number'
       ? { port: target, host: '127.0.0.1' } : { path: target });
     it.connections++;
     client.setNoDelay(true);
-    pass(client, behind, (bytes) => behind.write(bytes));
+    pass(client, behind, (bytes) => order(behind, bytes));
     pass(behind, client, (bytes, due) => answer(client, bytes, due));
   });
   const listen = (port) => new Promise((resolve) => {
@@ -273,6 +290,11 @@ export async function relay(t, target) {
   await listen(it.port);
 
   it.delay = (ms) => { now.delay = ms; };
+  it.admit = (n) => {
+    now.admit = n;
+    wake();
+    admitted = new Promise((resolve) => { wake = resolve; });
+  };
   it.split = (n) => { now.split = n || Infinity; };
   it.rewrite = (fn) => { now.rewrite = fn ?? ((bytes) => bytes); };
   it.cut = () => {

@@ -7,6 +7,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { certificates } from '../certificates.mjs';
+import { pause } from '../wait.mjs';
 import { redis, relay } from './redis.mjs';
 import { client, reply } from './resp.mjs';
 
@@ -150,6 +151,18 @@ test('a relay', async (t) => {
     way.delay(0);
     assert.ok(ms > 990 && ms < 1900, `${ms} ms`);
     assert.ok(await took(ping) < 900);
+  });
+
+  await t.test('admits commands one by one', async () => {
+    const order = [];
+    way.admit(1);
+    const all = [1, 2, 3].map((i) => ping().then(() => order.push(i)));
+    await all[0];
+    await pause(50);
+    assert.deepEqual(order, [1]);
+    way.admit(Infinity);
+    await Promise.all(all);
+    assert.deepEqual(order, [1, 2, 3]);
   });
 
   await t.test('cuts', async () => {
