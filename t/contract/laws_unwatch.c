@@ -206,10 +206,9 @@ law_watch_anew_in_notify(ngx_chat_law_t *law, ngx_uint_t step)
         ngx_chat_law_pause(law, LAW_QUIET);
         break;
     default:
-        ngx_chat_law_check(
-            law, law->watches[0].notified + law->watches[1].notified < 20,
-            "notified again and again");
-        ngx_chat_law_end(law);
+        if (!ngx_chat_law_heard(law, 0, 3) && !ngx_chat_law_heard(law, 1, 3)) {
+            ngx_chat_law_end(law);
+        }
     }
 }
 
