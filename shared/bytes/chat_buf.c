@@ -100,22 +100,15 @@ add_digits(chat_buf_t *buf, uint64_t n)
 void
 chat_buf_arguments(chat_buf_t *buf, const char *format, va_list *args)
 {
-    char        hex[33];
-    const char *at;
+    char hex[33];
 
-    for (;;) {
-        at = format;
-        while (*at != '%' && *at != '\0') {
-            at++;
+    for (/* void */; *format != '\0'; format++) {
+        if (*format != '%') {
+            chat_buf_add(buf, chat_str(format, 1));
+            continue;
         }
 
-        chat_buf_add(buf, chat_str(format, (size_t) (at - format)));
-        if (*at == '\0') {
-            return;
-        }
-
-        format = at + 2;
-        switch (at[1]) {
+        switch (*++format) {
         case 's':
             chat_buf_puts(buf, va_arg(*args, const char *));
             break;

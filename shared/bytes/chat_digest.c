@@ -11,6 +11,7 @@
 #endif
 
 #include "bytes/chat_digest.h"
+#include "bytes/chat_word.h"
 
 #include <openssl/sha.h>
 
@@ -62,43 +63,52 @@ chat_digest_parts(const chat_str_t *parts, size_t n, chat_digest_t *out)
 }
 
 
+/* The digits of eight values below 16, one a byte. */
+static inline uint64_t
+digits(uint64_t values)
+{
+    uint64_t letters = (values + CHAT_WORD(6u)) >> 4 & CHAT_WORD(1u);
+
+    return values + CHAT_WORD('0') + letters * ('a' - '0' - 10);
+}
+
+
 void
 chat_hex(const unsigned char *bytes, size_t n, char *out)
 {
-    size_t            i;
-    static const char hex[] = "0123456789abcdef";
+    uint64_t word;
 
-    for (i = 0; i < n; i++) {
-        out[2 * i] = hex[bytes[i] >> 4];
-        out[2 * i + 1] = hex[bytes[i] & 15];
+    for (/* void */; n != 0; n -= 4, bytes += 4, out += 8) {
+        word = 0;
+        memcpy(&word, bytes, 4);
+        word = chat_word_lowest_first(word);
+        word = (word | word << 16) & 0x0000ffff0000ffffu;
+        word = (word | word << 8) & 0x00ff00ff00ff00ffu;
+        word = digits((word >> 4 | word << 8) & CHAT_WORD(15u));
+        word = chat_word_lowest_first(word);
+        memcpy(out, &word, 8);
     }
 
-    out[2 * n] = '\0';
+    *out = '\0';
 }
 
 
 int
 chat_hex_read(chat_str_t s, unsigned char *out, size_t n)
 {
-    size_t        i;
-    unsigned char high, low, digits = 16;
+    uint64_t word, values, wrong = s.len ^ 2 * n;
 
-    /* value of a digit, and 16; of all other characters 0 */
-    static const unsigned char value[256] = { ['0'] = 16, 17, 18,         19,
-                                              20,         21, 22,         23,
-                                              24,         25, ['a'] = 26, 27,
-                                              28,         29, 30,         31 };
+    for (/* void */; n != 0 && wrong == 0; n -= 4, s.data += 8, out += 4) {
+        word = chat_word_lowest_first(chat_word_at(s.data));
+        values = (word & CHAT_WORD(15u)) + (word >> 6 & CHAT_WORD(1u)) * 9;
+        values &= CHAT_WORD(15u);
+        wrong = word ^ digits(values);
 
-    if (s.len != 2 * n) {
-        return 0;
+        values = (values << 4 | values >> 8) & 0x00ff00ff00ff00ffu;
+        values = (values | values >> 8) & 0x0000ffff0000ffffu;
+        values = chat_word_lowest_first(values | values >> 16);
+        memcpy(out, &values, 4);
     }
 
-    for (i = 0; i < n; i++) {
-        high = value[s.data[2 * i]];
-        low = value[s.data[2 * i + 1]];
-        digits &= high & low;
-        out[i] = (unsigned char) (high << 4 | (low & 15));
-    }
-
-    return digits != 0;
+    return wrong == 0;
 }

@@ -35,10 +35,10 @@ chat_digest_str(const chat_digest_t *digest)
 }
 
 
-/* The n bytes as 2n lower-case hex digits and a NUL; out has room for them. */
+/* n bytes, a multiple of 4, as 2n lower-case hex digits and a NUL, to out. */
 void chat_hex(const unsigned char *bytes, size_t n, char *out);
 
-/* 1 and out[n] if s is 2n lower-case hex digits; else out[n] is anything. */
+/* 1 and out[n], n likewise, if s is 2n such digits; else out is anything. */
 int chat_hex_read(chat_str_t s, unsigned char *out, size_t n);
 
 static inline int

@@ -24,6 +24,18 @@ chat_word_at(const unsigned char *p)
 }
 
 
+/* A word that was read, or is written: its first byte is its lowest one. */
+static inline uint64_t
+chat_word_lowest_first(uint64_t word)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return word;
+#else
+    return __builtin_bswap64(word);
+#endif
+}
+
+
 /* The mask of the bytes that are zero. */
 static inline uint64_t
 chat_word_zeros(uint64_t word)

@@ -125,16 +125,26 @@ a_string_is_cut_at_the_first_such_byte(void **state)
 static void
 hex_digits_are_read_back(void **state)
 {
-    char          hex[7];
-    unsigned char bytes[3] = { 0x00, 0xaf, 0xff }, read[3];
+    int           c;
+    char          hex[17];
+    size_t        i;
+    unsigned char bytes[8] = { 0x00, 0xaf, 0xff, 0x90, 1, 2, 0x9a, 0x69 };
+    unsigned char read[8];
 
-    chat_hex(bytes, 3, hex);
-    assert_string_equal(hex, "00afff");
-    assert_true(chat_hex_read(chat_cstr(hex), read, 3));
-    assert_memory_equal(read, bytes, 3);
-    assert_false(chat_hex_read(chat_cstr("00aff"), read, 3));
-    assert_false(chat_hex_read(chat_cstr("00AFFF"), read, 3));
-    assert_false(chat_hex_read(chat_cstr("00afgf"), read, 3));
+    chat_hex(bytes, 8, hex);
+    assert_string_equal(hex, "00afff9001029a69");
+    assert_true(chat_hex_read(chat_cstr(hex), read, 8));
+    assert_memory_equal(read, bytes, 8);
+    assert_false(chat_hex_read(chat_str(hex, 15), read, 8));
+
+    for (i = 0; i < 16; i++) {
+        for (c = 0; c < 256; c++) {
+            hex[i] = (char) c;
+            assert_int_equal(chat_hex_read(chat_str(hex, 16), read, 8),
+                             c != 0 && strchr("0123456789abcdef", c) != NULL);
+        }
+        hex[i] = '0';
+    }
 }
 
 
