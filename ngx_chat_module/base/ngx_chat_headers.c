@@ -30,7 +30,7 @@ ngx_chat_headers_next(ngx_chat_headers_walk_t *walk)
 static ngx_inline ngx_uint_t
 named(const ngx_table_elt_t *h, const char *name)
 {
-    return ngx_chat_headers_is(ngx_chat_str(&h->key), name);
+    return chat_str_is_any_case(ngx_chat_str(&h->key), name);
 }
 
 
@@ -79,21 +79,10 @@ is_json(const ngx_str_t *type)
         name.len--;
     }
 
-    return ngx_chat_headers_is(name, "application/json")
+    return chat_str_is_any_case(name, "application/json")
            || (name.len > 5
-               && ngx_chat_headers_is(chat_str(name.data + name.len - 5, 5),
-                                      "+json"));
-}
-
-
-/* 1 if the value begins with this text, in upper or lower case. */
-static ngx_uint_t
-begins(const ngx_table_elt_t *h, const char *text)
-{
-    size_t len = ngx_strlen(text);
-
-    return h->value.len >= len
-           && ngx_strncasecmp(h->value.data, (u_char *) text, len) == 0;
+               && chat_str_is_any_case(chat_str(name.data + name.len - 5, 5),
+                                       "+json"));
 }
 
 
@@ -101,11 +90,14 @@ begins(const ngx_table_elt_t *h, const char *text)
 static ngx_uint_t
 signs(const ngx_table_elt_t *h)
 {
+    chat_str_t value = ngx_chat_str(&h->value);
+
     return named(h, "digest") || named(h, "content-digest")
            || named(h, "repr-digest") || named(h, "content-md5")
            || named(h, "signature") || named(h, "x-amz-content-sha256")
            || (named(h, "authorization")
-               && (begins(h, "aws4-") || begins(h, "signature ")));
+               && (chat_str_starts_any_case(value, "aws4-")
+                   || chat_str_starts_any_case(value, "signature ")));
 }
 
 
@@ -115,9 +107,7 @@ note(ngx_table_elt_t *h, ngx_chat_headers_t *out, ngx_uint_t blank)
     ngx_int_t     retry;
     chat_digest_t digest;
 
-    if (h->key.len >= 7
-        && ngx_strncasecmp(h->key.data, (u_char *) "x-chat-", 7) == 0)
-    {
+    if (chat_str_starts_any_case(ngx_chat_str(&h->key), "x-chat-")) {
         if (named(h, NGX_CHAT_HEADERS_ATTEMPT)) {
             out->relayed = ngx_chat_str(&h->value);
         }

@@ -40,16 +40,6 @@ typedef struct {
 /* The next header, of an answer those that were removed, too; or NULL. */
 ngx_table_elt_t *ngx_chat_headers_next(ngx_chat_headers_walk_t *walk);
 
-/* 1 if the name of a header is this text. */
-static ngx_inline ngx_uint_t
-ngx_chat_headers_is(chat_str_t name, const char *text)
-{
-    return name.len == ngx_strlen(text)
-           && ngx_strncasecmp((u_char *) name.data, (u_char *) text, name.len)
-                  == 0;
-}
-
-
 /* The first present header with this name, or NULL. */
 ngx_table_elt_t *ngx_chat_headers_find(ngx_list_t *headers, const char *name);
 

@@ -37,7 +37,7 @@ find_header(const ngx_chat_chunks_t *chunks, const char *wanted)
     chat_str_t headers = chunks->head.headers, name, value;
 
     while (chat_recording_header_next(&headers, &name, &value)) {
-        if (ngx_chat_headers_is(name, wanted)) {
+        if (chat_str_is_any_case(name, wanted)) {
             return value;
         }
     }

@@ -423,12 +423,12 @@ set_headers(ngx_chat_ctx_t *ctx, const chat_recording_head_t *head)
     admits = chat_recording_admits(head->headers, ctx->headers.origin);
 
     while (chat_recording_header_next(&rest, &name, &value)) {
-        if (ngx_chat_headers_is(name, "content-type")) {
+        if (chat_str_is_any_case(name, "content-type")) {
             failed |= chat_arena_dup(ctx->kept, value, &value) != CHAT_OK;
             ngx_chat_answer_type(ctx->request, value);
 
         } else if (admits || !chat_recording_is_cors(name)
-                   || ngx_chat_headers_is(name, "vary"))
+                   || chat_str_is_any_case(name, "vary"))
         {
             /* others may write to the store: it checks each line again */
             chat_recording_header(&lines, name, value);

@@ -156,12 +156,8 @@ add_escape(chat_buf_t *buf, unsigned char ch)
     char        text[7];
     const char *at = ch != 0 ? strchr(chars, ch) : NULL;
 
-    if (at != NULL) {
-        (void) snprintf(text, sizeof(text), "\\%c", letters[at - chars]);
-    } else {
-        (void) snprintf(text, sizeof(text), "\\u%04x", ch);
-    }
-
+    (void) snprintf(text, sizeof(text), at != NULL ? "\\%c" : "\\u%04x",
+                    at != NULL ? letters[at - chars] : ch);
     chat_buf_puts(buf, text);
 }
 

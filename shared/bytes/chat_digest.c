@@ -99,7 +99,7 @@ chat_hex_read(chat_str_t s, unsigned char *out, size_t n)
     uint64_t word, values, wrong = s.len ^ 2 * n;
 
     for (/* void */; n != 0 && wrong == 0; n -= 4, s.data += 8, out += 4) {
-        word = chat_word_lowest_first(chat_word_at(s.data));
+        word = chat_word_at(s.data);
         values = (word & CHAT_WORD(15u)) + (word >> 6 & CHAT_WORD(1u)) * 9;
         values &= CHAT_WORD(15u);
         wrong = word ^ digits(values);

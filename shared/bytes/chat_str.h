@@ -90,6 +90,31 @@ chat_str_ends(chat_str_t a, const char *text)
 }
 
 
+/*
+ * As chat_str_starts(), whatever the case of a's letters: 0x20 makes them
+ * lower case. text has it in each character, as in "a", "-", "/" and " ".
+ */
+static inline int
+chat_str_starts_any_case(chat_str_t a, const char *text)
+{
+    size_t i = 0, len = strlen(text);
+
+    while (i < len && a.len >= len && (a.data[i] | 0x20) == text[i]) {
+        i++;
+    }
+
+    return i == len;
+}
+
+
+/* As chat_str_is(), likewise. */
+static inline int
+chat_str_is_any_case(chat_str_t a, const char *text)
+{
+    return a.len == strlen(text) && chat_str_starts_any_case(a, text);
+}
+
+
 /* For sorting, where equal ones must be neighbours: by length, then bytes. */
 static inline int
 chat_str_compare(chat_str_t a, chat_str_t b)

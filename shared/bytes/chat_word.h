@@ -14,17 +14,7 @@
 #define CHAT_WORD_HIGH CHAT_WORD(0x80u)
 
 
-static inline uint64_t
-chat_word_at(const unsigned char *p)
-{
-    uint64_t word;
-
-    memcpy(&word, p, sizeof(word));
-    return word;
-}
-
-
-/* A word that was read, or is written: its first byte is its lowest one. */
+/* A word as it is in memory, of or to one with the first byte as lowest. */
 static inline uint64_t
 chat_word_lowest_first(uint64_t word)
 {
@@ -36,6 +26,16 @@ chat_word_lowest_first(uint64_t word)
 }
 
 
+static inline uint64_t
+chat_word_at(const unsigned char *p)
+{
+    uint64_t word;
+
+    memcpy(&word, p, sizeof(word));
+    return chat_word_lowest_first(word);
+}
+
+
 /* The mask of the bytes that are zero. */
 static inline uint64_t
 chat_word_zeros(uint64_t word)
@@ -44,19 +44,11 @@ chat_word_zeros(uint64_t word)
 }
 
 
-/*
- * How many bytes certainly precede the first one in memory of which a bit is
- * set; not of 0.
- */
+/* How many bytes precede the first one of which a bit is set; not of 0. */
 static inline size_t
 chat_word_first(uint64_t word)
 {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     return (size_t) __builtin_ctzll(word) / 8;
-#else
-    (void) word;
-    return 0;
-#endif
 }
 
 

@@ -19,7 +19,8 @@ typedef struct {
     size_t        twins;
     size_t        waits; /* room in batch->waits */
     size_t        attempts;
-    uint64_t      seal; /* calls that the seal counts */
+    size_t        others; /* facts that may be of an attempt */
+    uint64_t      seal;   /* calls that the seal counts */
     int           failed;
 } chat_batch_reader_t;
 
@@ -57,6 +58,21 @@ chat_batch_push(chat_batch_reader_t *reader, void *list, size_t *count,
 
     reader->failed |= item == NULL;
     return item;
+}
+
+
+/* Cuts off a word; 1 if it is a hash. */
+static int
+cut_hash(chat_str_t *value, unsigned char out[16])
+{
+    int read =
+        value->len >= 32 && chat_hex_read(chat_str(value->data, 32), out, 16);
+
+    if (read) {
+        *value = chat_str(value->data + 32, value->len - 32);
+    }
+
+    return chat_str_cut(value, ' ').len == 0 && read;
 }
 
 
@@ -110,8 +126,7 @@ chat_member_read_call(chat_member_t *member, const chat_fact_t *fact)
     }
 
     kind = chat_str_cut(&value, ' ');
-    if (!chat_hex_read(chat_str_cut(&value, ' '), member->fingerprint.bytes,
-                       16)) {
+    if (!cut_hash(&value, member->fingerprint.bytes)) {
         return 0;
     }
 
@@ -142,10 +157,8 @@ chat_member_read_result(chat_member_t *member, const chat_fact_t *fact)
                              : chat_str_is(word, "d") ? CHAT_OUTCOME_DENIED
                                                       : CHAT_OUTCOME_NONE;
 
-    if (outcome == CHAT_OUTCOME_NONE
-        || !chat_hex_read(chat_str_cut(&value, ' '), member->digest.bytes, 16)
-        || !chat_hex_read(chat_str_cut(&value, ' '), member->answered.bytes,
-                          16))
+    if (outcome == CHAT_OUTCOME_NONE || !cut_hash(&value, member->digest.bytes)
+        || !cut_hash(&value, member->answered.bytes))
     {
         return 0;
     }
@@ -189,26 +202,13 @@ chat_member_read_approval(chat_member_t *member, const chat_fact_t *fact)
 
 
 static void
-chat_batch_read_wait(chat_batch_reader_t *reader, chat_str_t worker)
-{
-    chat_batch_t *batch = reader->batch;
-    chat_str_t   *wait = chat_batch_push(reader, &batch->waits, &batch->nwaits,
-                                         &reader->waits, sizeof(*wait));
-
-    if (wait != NULL) {
-        *wait = worker;
-    }
-}
-
-
-static void
 chat_batch_read_twin(chat_batch_reader_t *reader, chat_str_t claimant,
                      chat_str_t value)
 {
     chat_twin_t  *added, twin = { .claimant = claimant };
     chat_batch_t *batch = reader->batch;
 
-    if (!chat_hex_read(chat_str_cut(&value, ' '), twin.content, 16)
+    if (!cut_hash(&value, twin.content)
         || !chat_str_number(chat_str_cut(&value, ' '), &twin.retry))
     {
         return;
@@ -261,8 +261,8 @@ chat_batch_read_claim(chat_batch_reader_t *reader, chat_str_t number,
     attempt->k = k;
     attempt->worker = chat_str_cut(&value, ' ');
     attempt->request = chat_str_cut(&value, ' ');
-    (void) chat_hex_read(chat_str_cut(&value, ' '), attempt->signature, 16);
-    (void) chat_hex_read(chat_str_cut(&value, ' '), attempt->retry_key, 16);
+    (void) cut_hash(&value, attempt->signature);
+    (void) cut_hash(&value, attempt->retry_key);
     (void) chat_str_number(chat_str_cut(&value, ' '), &attempt->ms);
     attempt->results = value;
 }
@@ -272,7 +272,7 @@ chat_batch_read_claim(chat_batch_reader_t *reader, chat_str_t number,
 static void
 chat_batch_read_plain(chat_batch_reader_t *reader, const chat_fact_t *fact)
 {
-    chat_str_t    rest;
+    chat_str_t    rest, *wait;
     chat_batch_t *batch = reader->batch;
 
     batch->broken |= chat_str_is(fact->field, "broken");
@@ -293,13 +293,20 @@ chat_batch_read_plain(chat_batch_reader_t *reader, const chat_fact_t *fact)
         batch->producer = chat_str_cut(&batch->cors, '\n');
 
     } else if (chat_str_after(fact->field, "wait/", &rest)) {
-        chat_batch_read_wait(reader, rest);
+        wait = chat_batch_push(reader, &batch->waits, &batch->nwaits,
+                               &reader->waits, sizeof(*wait));
+        if (wait != NULL) {
+            *wait = rest;
+        }
 
     } else if (chat_str_after(fact->field, "twin/", &rest)) {
         chat_batch_read_twin(reader, rest, fact->value);
 
     } else if (chat_str_after(fact->field, "claim/", &rest)) {
         chat_batch_read_claim(reader, rest, fact->value);
+
+    } else {
+        reader->others++;
     }
 }
 
@@ -325,8 +332,7 @@ chat_batch_has_message(const chat_fact_t *facts, size_t n, chat_str_t id)
 static int
 chat_batch_attempt_compare(const void *one, const void *two)
 {
-    const chat_attempt_t *a = one;
-    const chat_attempt_t *b = two;
+    const chat_attempt_t *a = one, *b = two;
 
     return a->k < b->k ? -1 : a->k > b->k;
 }
@@ -474,7 +480,7 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
         return CHAT_ERROR;
     }
 
-    chat_batch_read_attempts(facts, n, batch);
+    chat_batch_read_attempts(facts, reader.others ? n : 0, batch);
 
     if (batch->nmembers > 1) {
         qsort(batch->members, batch->nmembers, sizeof(*batch->members),

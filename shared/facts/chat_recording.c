@@ -11,8 +11,6 @@
 #include "bytes/chat_table.h"
 #include "sse/chat_position.h"
 
-#include <strings.h>
-
 #define CHAT_RECORDING_FIRST 200 /* the statuses of a head */
 #define CHAT_RECORDING_LAST 599
 
@@ -88,17 +86,6 @@ chat_recording_feeds(const chat_fact_t *facts, size_t                   n,
 }
 
 
-/* 1 if name is prefix, whatever its case; any: or begins with it. */
-static int
-chat_recording_named(chat_str_t name, const char *prefix, int any)
-{
-    size_t len = strlen(prefix);
-
-    return (any ? name.len >= len : name.len == len)
-           && strncasecmp((const char *) name.data, prefix, len) == 0;
-}
-
-
 /* 1 if the header concerns the producer's connection or client alone. */
 static int
 chat_recording_own(chat_str_t name)
@@ -112,14 +99,14 @@ chat_recording_own(chat_str_t name)
     };
 
     for (i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-        if (chat_recording_named(name, own[i], 0)) {
+        if (chat_str_is_any_case(name, own[i])) {
             return 1;
         }
     }
 
     /* a follower has the same events, and resumes by the same name */
-    return chat_recording_named(name, "x-chat-", 1)
-           && !chat_recording_named(name, "x-chat-stream", 0);
+    return chat_str_starts_any_case(name, "x-chat-")
+           && !chat_str_is_any_case(name, "x-chat-stream");
 }
 
 
@@ -167,24 +154,20 @@ chat_recording_is_header(chat_str_t line)
 void
 chat_recording_header(chat_buf_t *headers, chat_str_t name, chat_str_t value)
 {
-    size_t     start = headers->len;
-    chat_str_t line;
+    size_t start = headers->len;
 
     if (chat_recording_own(name)) {
         return;
     }
 
-    chat_buf_add(headers, name);
-    chat_buf_puts(headers, ": ");
-    chat_buf_add(headers, value);
+    chat_buf_format(headers, "%v: %v\n", name, value);
 
-    line = chat_str(headers->data + start, headers->len - start);
-    if (!headers->failed && !chat_recording_is_header(line)) {
+    if (!headers->failed
+        && !chat_recording_is_header(
+            chat_str(headers->data + start, headers->len - start - 1)))
+    {
         headers->len = start;
-        return;
     }
-
-    chat_buf_puts(headers, "\n");
 }
 
 
@@ -212,8 +195,8 @@ chat_recording_header_next(chat_str_t *headers, chat_str_t *name,
 int
 chat_recording_is_cors(chat_str_t name)
 {
-    return chat_recording_named(name, "access-control-", 1)
-           || chat_recording_named(name, "vary", 0);
+    return chat_str_starts_any_case(name, "access-control-")
+           || chat_str_is_any_case(name, "vary");
 }
 
 
@@ -224,7 +207,7 @@ chat_recording_admits(chat_str_t lines, chat_str_t origin)
     chat_str_t name, value;
 
     while (chat_recording_header_next(&lines, &name, &value)) {
-        if (!chat_recording_named(name, "access-control-allow-origin", 0)) {
+        if (!chat_str_is_any_case(name, "access-control-allow-origin")) {
             continue;
         }
 

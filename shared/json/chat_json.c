@@ -442,9 +442,10 @@ chat_json_unescape(chat_str_t s, unsigned char *out)
     uint64_t word;
 
     while (s.len >= sizeof(word)) {
-        word = chat_word_at(s.data);
+        memcpy(&word, s.data, sizeof(word));
         memcpy(out, &word, sizeof(word));
-        word = chat_word_zeros(word ^ CHAT_WORD('\\'));
+        word = chat_word_lowest_first(word) ^ CHAT_WORD('\\');
+        word = chat_word_zeros(word);
         n = word != 0 ? chat_word_first(word) : sizeof(word);
         out += n;
         s = chat_str(s.data + n, s.len - n);
