@@ -64,6 +64,7 @@ ngx_chat_ctx_free_body(ngx_chat_ctx_t *ctx)
     chat_arena_destroy(ctx->body.kept);
     ctx->body.arena = NULL;
     ctx->body.kept = NULL;
+    ctx->payloads.items = NULL;
 }
 
 

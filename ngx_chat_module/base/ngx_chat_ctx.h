@@ -79,6 +79,7 @@ typedef struct ngx_chat_results_s ngx_chat_results_t;
 typedef struct ngx_chat_group_s   ngx_chat_group_t;
 typedef struct ngx_chat_holder_s  ngx_chat_holder_t;
 typedef struct ngx_chat_ask_s     ngx_chat_ask_t;
+typedef struct ngx_chat_lookup_s  ngx_chat_lookup_t;
 
 /* A query to the store; its verbs are in store/ngx_chat_ask.h. */
 struct ngx_chat_ask_s {
@@ -95,12 +96,13 @@ typedef struct {
 } ngx_chat_timer_t;
 
 /* One query for the payloads of one step. */
-typedef struct {
-    ngx_chat_ask_t ask;    /* first */
-    size_t         step;   /* index in rq.steps */
-    ngx_uint_t     needed; /* the decision counts on all of its fields */
-    chat_facts_t   facts;  /* the answer, in the body's arena */
-} ngx_chat_lookup_t;
+struct ngx_chat_lookup_s {
+    ngx_chat_ask_t     ask;    /* first */
+    ngx_chat_lookup_t *next;   /* of the request: for a later step */
+    size_t             step;   /* index in rq.steps */
+    ngx_uint_t         needed; /* the decision counts on all of its fields */
+    chat_facts_t       facts;  /* the answer, in the body's arena */
+};
 
 /* The body of a request, and what it says. */
 typedef struct {
@@ -146,10 +148,9 @@ typedef struct {
 /* Payloads that are being fetched. */
 typedef struct {
     ngx_chat_lookup_t early; /* sent with the claim; its facts have an arena */
-    ngx_chat_lookup_t *items;
-    size_t             count;
-    size_t             due; /* answers */
-    ngx_int_t          rc;  /* NGX_DECLINED: the body cannot take them */
+    ngx_chat_lookup_t *items; /* in the body's arena */
+    size_t             due;   /* answers */
+    ngx_int_t          rc;    /* NGX_DECLINED: the body cannot take them */
 } ngx_chat_payloads_t;
 
 /* The time that a request is held, or waits for another one's answer. */

@@ -545,7 +545,6 @@ ngx_chat_follow_start(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     }
 
     /* the body is done with, and all that points into it */
-    ctx->payloads.count = 0;
     chat_results_init(&ctx->body.results, NULL);
     ngx_chat_ctx_free_body(ctx);
 

@@ -183,14 +183,12 @@ static ngx_int_t
 complete(ngx_chat_ctx_t *ctx)
 {
     int                continuation, failed = 0;
-    size_t             i;
     ngx_chat_lookup_t *lookup;
 
     continuation = ctx->body.rq.class == CHAT_CLASS_CONTINUATION;
     chat_results_init(&ctx->body.results, ctx->body.arena);
 
-    for (i = ctx->payloads.count; i-- > 0;) {
-        lookup = &ctx->payloads.items[i];
+    for (lookup = ctx->payloads.items; lookup; lookup = lookup->next) {
         failed |= lookup->facts.failed;
 
         if (lookup->needed && continuation && is_merging(ctx)) {
@@ -354,12 +352,20 @@ is_early(const chat_facts_t *facts, const chat_str_t *fields, size_t n)
 }
 
 
+/* Without memory the body is declined: it still lacks what is needed. */
 static void
 look_up(ngx_chat_ctx_t *ctx, size_t step, ngx_uint_t needed,
         const chat_key_t *key, const chat_str_t *fields, size_t n)
 {
-    ngx_chat_lookup_t *lookup = &ctx->payloads.items[ctx->payloads.count++];
+    ngx_chat_lookup_t *lookup =
+        chat_arena_alloc(ctx->body.arena, sizeof(*lookup));
 
+    if (lookup == NULL) {
+        return;
+    }
+
+    lookup->next = ctx->payloads.items;
+    ctx->payloads.items = lookup;
     lookup->step = step;
     lookup->needed = needed;
 
@@ -397,7 +403,6 @@ look_up_step(ngx_chat_ctx_t *ctx, size_t at)
 
     /* twice: an id may occur more than once */
     if (!is_merging(ctx) || ctx->conf->repair == NGX_CHAT_REPAIR_OFF
-        || ctx->payloads.count == NGX_CHAT_LOOKUPS_MAX
         || step->count > 2 * (size_t) ctx->conf->max_calls)
     {
         return 0;
@@ -425,18 +430,12 @@ ngx_chat_payloads(ngx_chat_ctx_t *ctx)
         ctx->payloads.rc = NGX_ERROR;
 
     } else {
-        ctx->payloads.count = 0;
+        ctx->payloads.items = NULL;
         ctx->barrier.asked = ngx_chat_metrics_clock();
-
-        ctx->payloads.items = chat_arena_alloc(
-            ctx->body.arena, NGX_CHAT_LOOKUPS_MAX * sizeof(ngx_chat_lookup_t));
 
         /* the last step first */
         for (step = ctx->body.rq.nsteps;
-             ctx->payloads.items != NULL && step-- > 0
-             && lacking < NGX_CHAT_LOOKUPS_MAX
-             && ctx->payloads.count < NGX_CHAT_LOOKUPS_MAX;)
-        {
+             step-- > 0 && lacking < NGX_CHAT_LOOKUPS_MAX;) {
             lacking += look_up_step(ctx, step);
         }
 

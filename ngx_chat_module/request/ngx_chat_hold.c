@@ -353,8 +353,8 @@ ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
 void
 ngx_chat_watch_end(ngx_chat_ctx_t *ctx)
 {
-    size_t            i;
-    ngx_chat_group_t *group = ctx->barrier.group;
+    ngx_chat_group_t  *group = ctx->barrier.group;
+    ngx_chat_lookup_t *lookup;
 
     if (ctx->worker->store == NULL) {
         return;
@@ -376,11 +376,11 @@ ngx_chat_watch_end(ngx_chat_ctx_t *ctx)
 
     ngx_chat_ask_cancel(&ctx->payloads.early.ask);
 
-    for (i = 0; i < ctx->payloads.count; i++) {
-        ngx_chat_ask_cancel(&ctx->payloads.items[i].ask);
+    for (lookup = ctx->payloads.items; lookup; lookup = lookup->next) {
+        ngx_chat_ask_cancel(&lookup->ask);
     }
 
-    ctx->payloads.count = 0;
+    ctx->payloads.items = NULL;
     ctx->payloads.due = 0;
 }
 
