@@ -21,7 +21,7 @@
 #define NGX_CHAT_SHM_SHARE 4        /* a tenant's share is 1/4 of the zone */
 #define NGX_CHAT_SHM_EVICT_LOOKS 64 /* batches tried for one allocation */
 #define NGX_CHAT_SHM_RESERVE 8      /* 1/8 of the zone takes no new batch */
-#define NGX_CHAT_SHM_BUCKET 512     /* bytes of the zone for each bucket */
+#define NGX_CHAT_SHM_BUCKET 256     /* bytes of the zone for each bucket */
 #define NGX_CHAT_SHM_FIRST 512      /* bytes of a batch's first block */
 #define NGX_CHAT_SHM_BLOCK 1024     /* and of the others */
 
