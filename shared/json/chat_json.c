@@ -460,22 +460,26 @@ chat_json_unescape(chat_str_t s, unsigned char *out)
 }
 
 
-/* A caller looks at the value: see stream/chat_form.h. */
-static void
-chat_json_note(const chat_json_t *node)
+/* That a caller looks at the value is noted: see stream/chat_form.h. */
+chat_str_t
+chat_json_raw(const chat_json_doc_t *doc, const chat_json_t *node)
 {
+    if (node == NULL) {
+        return chat_str(NULL, 0);
+    }
+
     ((chat_json_t *) node)->read = 1;
+    return chat_str(doc->text.data + node->start, node->end - node->start);
 }
 
 
-/* What stands between the quotes of a string that a caller looks at. */
+/* What stands between the quotes of a string. */
 static inline chat_str_t
-look_at(const chat_json_doc_t *doc, const chat_json_t *node)
+inner(const chat_json_doc_t *doc, const chat_json_t *node)
 {
-    chat_json_note(node);
+    chat_str_t s = chat_json_raw(doc, node);
 
-    return chat_str(doc->text.data + node->start + 1,
-                    node->end - node->start - 2);
+    return chat_str(s.data + 1, s.len - 2);
 }
 
 
@@ -500,7 +504,7 @@ chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
         return chat_str(NULL, 0);
     }
 
-    s = look_at(doc, node);
+    s = inner(doc, node);
     return (node->has & CHAT_JSON_ESCAPED) == 0 ? s : decoded(doc, s);
 }
 
@@ -515,7 +519,7 @@ chat_json_equals(chat_json_doc_t *doc, const chat_json_t *node,
         return 0;
     }
 
-    s = look_at(doc, node);
+    s = inner(doc, node);
     return (node->has & CHAT_JSON_ESCAPED) == 0
                ? chat_str_eq(s, chat_str(text, len))
                : chat_json_same_decoded(s, text, len);
@@ -600,18 +604,6 @@ chat_json_set(chat_json_doc_t *doc, const chat_json_t *object,
     }
 
     chat_buf_puts(out, comma[0] == '{' ? "{}" : "}");
-}
-
-
-chat_str_t
-chat_json_raw(const chat_json_doc_t *doc, const chat_json_t *node)
-{
-    if (node == NULL) {
-        return chat_str(NULL, 0);
-    }
-
-    chat_json_note(node);
-    return chat_str(doc->text.data + node->start, node->end - node->start);
 }
 
 
