@@ -102,6 +102,18 @@ bytes_end(const chat_form_t *form, size_t from, size_t to,
 }
 
 
+/* 1 if the input ends within the bytes before this hole. */
+static int
+is_partial(const chat_form_t *form, const chat_form_value_t *hole,
+           const unsigned char *p, const unsigned char *end)
+{
+    size_t from = hole == form->holes ? 0 : hole[-1].at.end;
+    size_t to = from + (size_t) (end - p);
+
+    return to < hole->at.start && bytes_end(form, from, to, p, end) != NULL;
+}
+
+
 /*
  * Reads the frames of this form that input begins with, at most so many; sets
  * their ends and values, and forms->partial. Returns their number. What stands
@@ -111,37 +123,35 @@ static size_t
 match(chat_forms_t *forms, chat_form_t *form, chat_str_t input,
       chat_form_values_t *values, size_t most)
 {
-    size_t               from = 0, to = form->holes->at.start, first = to;
     size_t              *next = forms->ends, *last = next + most;
     chat_form_value_t   *hole = form->holes, *over = hole + form->nholes;
-    const unsigned char *at = input.data, *p, *done, *end = at + input.len;
+    const unsigned char *at = input.data, *end = at + input.len;
+    const unsigned char *p = bytes_end(form, 0, hole->at.start, at, end);
+    const unsigned char *first = p;
 
-    over->at.start = (uint32_t) (form->len + first);
-    p = bytes_end(form, from, to, at, end);
+    over->at.start = (uint32_t) form->len + hole->at.start;
 
     while (p != NULL && next != last
            && (at = value_end(hole->type, p, end, values)) != NULL)
     {
-        from = hole++->at.end;
-        to = hole->at.start;
-        p = bytes_end(form, from, to, at, end);
+        hole++;
+        p = bytes_end(form, hole[-1].at.end, hole->at.start, at, end);
 
-        if (hole == over) {
-            done = p ? p - first : bytes_end(form, from, form->len, at, end);
-            if (done == NULL) {
-                break;
-            }
-
-            *next++ = (size_t) (done - input.data);
+        if (hole == over && p != NULL) {
+            *next++ = (size_t) (p - first);
             hole = form->holes;
             values++;
         }
     }
 
-    forms->partial =
-        p == end
-        || (p == NULL && (size_t) (end - at) < to - from
-            && bytes_end(form, from, from + (size_t) (end - at), at, end));
+    forms->partial = p ? p == end : is_partial(form, hole, at, end);
+
+    if (hole == over
+        && (p = bytes_end(form, hole[-1].at.end, form->len, at, end)) != NULL)
+    {
+        *next++ = (size_t) (p - input.data);
+    }
+
     return (size_t) (next - forms->ends);
 }
 
@@ -421,11 +431,8 @@ chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame)
     offset = (uint32_t) (frame->data.data - frame->raw.data);
     form->event = *event;
     form->event.node = NULL;
-    form->nholes = 0;
-    form->nsame = 0;
-    form->len = 0;
-    form->has_piece = 0;
-    form->has_number = 0;
+    form->nholes = form->nsame = 0;
+    form->has_piece = form->has_number = 0;
 
     /* mostly it is the last value that differs */
     if (add_values(form, reader->doc->root, offset, reader)
