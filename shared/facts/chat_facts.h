@@ -68,15 +68,15 @@ typedef enum {
 } chat_recording_mode_e;
 
 typedef struct {
-    uint32_t      k; /* 0: there was none */
     chat_str_t    worker;
     chat_str_t    request;
+    chat_str_t    results; /* that it carries; see chat_carried_agree() */
     unsigned char signature[16]; /* zero: no request has its content */
     unsigned char retry_key[16]; /* of Idempotency-Key; zero: none */
-    chat_str_t    results; /* that it carries; see chat_carried_agree() */
-    uint64_t      ms;      /* when it was claimed; 0: not known */
-    uint32_t      answer;  /* HTTP status; 0: none yet */
-    uint32_t      after;   /* its Retry-After in seconds; 0: none */
+    uint64_t      ms;            /* when it was claimed; 0: not known */
+    uint32_t      k;             /* 0: there was none */
+    uint32_t      answer;        /* HTTP status; 0: none yet */
+    uint32_t      after;         /* its Retry-After in seconds; 0: none */
     chat_end_e    end;
     int           is_void; /* nothing was sent */
     chat_recording_mode_e recording;
