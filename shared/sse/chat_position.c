@@ -263,37 +263,21 @@ chat_number_is_id(chat_str_t line)
 }
 
 
-/* Writes the line of the next event at p; returns its end. */
-static unsigned char *
-chat_number_line(const chat_number_t *number, unsigned char *p)
-{
-    unsigned char  text[CHAT_DIGITS];
-    unsigned char *end = text + sizeof(text);
-    unsigned char *digits = chat_digits(number->count.events + 1, end);
-
-    memcpy(p, "id: ", 4);
-    p = chat_str_copy(p + 4, number->stream);
-    *p++ = '-';
-    p = chat_str_copy(p, chat_str(digits, (size_t) (end - digits)));
-    *p = '\n';
-    return p + 1;
-}
-
-
-static size_t
-chat_number_room(const chat_number_t *number)
-{
-    return number->stream.len + CHAT_DIGITS + 6;
-}
-
-
-/* The frame, or its beginning, without lines id: of its own. */
+/* Appends the line of the next event. */
 static void
-chat_number_frame(chat_number_t *number, chat_str_t frame, int is_event,
+chat_number_put(const chat_number_t *number, const char *end, chat_buf_t *out)
+{
+    chat_buf_format(out, "id: %v-%d%s", number->stream,
+                    number->count.events + 1, end);
+}
+
+
+/* The frame without lines id: of its own. */
+static void
+chat_number_frame(const chat_number_t *number, chat_str_t frame, int is_event,
                   chat_buf_t *out)
 {
-    chat_str_t     line, end;
-    unsigned char *p;
+    chat_str_t line, end;
 
     /* a byte order mark is one at the very beginning only */
     if (number->count.events == 0 && chat_str_after(frame, CHAT_BOM, &frame)) {
@@ -301,10 +285,7 @@ chat_number_frame(chat_number_t *number, chat_str_t frame, int is_event,
     }
 
     if (is_event) {
-        p = chat_buf_reserve(out, chat_number_room(number));
-        if (p != NULL) {
-            out->len += (size_t) (chat_number_line(number, p) - p);
-        }
+        chat_number_put(number, "\n", out);
     }
 
     while (chat_line_cut(&frame, &line, &end)) {
@@ -316,12 +297,31 @@ chat_number_frame(chat_number_t *number, chat_str_t frame, int is_event,
 }
 
 
-void
-chat_number_add(chat_number_t *number, chat_str_t bytes, chat_buf_t *out)
+/* A piece of a frame; ends: with it, or with one more LF, an event ends. */
+static void
+chat_number_piece(const chat_number_t *number, chat_str_t piece, int ends,
+                  chat_buf_t *out)
 {
-    int          ended;
+    size_t len = 0;
+
+    if (ends && piece.len != 0 && !(number->count.flags & CHAT_COUNT_WAIT)) {
+        len = piece.len - 1;
+        len -= len != 0 && memcmp(piece.data + len - 1, "\r\n", 2) == 0;
+        chat_buf_add(out, chat_str(piece.data, len));
+        chat_number_put(number, piece.data[len] == '\r' ? "\r\n" : "\n", out);
+    }
+
+    chat_buf_add(out, chat_str(piece.data + len, piece.len - len));
+}
+
+
+void
+chat_number_add(chat_number_t *number, chat_str_t bytes, int is_piece,
+                chat_buf_t *out)
+{
+    int          ended, is_event;
     size_t       n;
-    chat_str_t   frame;
+    chat_str_t   part;
     chat_count_t next;
 
     if (number->stream.len == 0) {
@@ -332,16 +332,18 @@ chat_number_add(chat_number_t *number, chat_str_t bytes, chat_buf_t *out)
     while (bytes.len != 0) {
         next = number->count;
         n = chat_count_frame(&next, bytes, &ended);
-        frame = chat_str(bytes.data, n);
+        part = chat_str(bytes.data, n);
+        is_event = ended ? next.events != number->count.events
+                         : (next.flags & CHAT_COUNT_DATA) != 0;
 
-        if (chat_count_is_inside(&number->count)) {
-            chat_buf_add(out, frame);
+        if (is_piece || chat_count_is_inside(&number->count)) {
+            ended |= (next.flags & CHAT_COUNT_WAIT) != 0;
+            chat_number_piece(number, part, is_event && ended, out);
         } else {
-            chat_number_frame(number, frame,
-                              !ended || next.events != number->count.events,
-                              out);
+            chat_number_frame(number, part, is_event, out);
         }
 
+        is_piece &= n == 0; /* an empty line was in the bytes before */
         number->count = next;
         bytes = chat_str(bytes.data + n, bytes.len - n);
     }
@@ -352,38 +354,29 @@ void
 chat_number_events(chat_number_t *number, chat_str_t bytes, const size_t *ends,
                    size_t n, chat_buf_t *out)
 {
-    size_t         i, len = 0, from = 0;
-    unsigned char *line, *p = NULL, *before = NULL;
+    size_t i, start, line = 0, len = 0, from = 0;
+    size_t size = bytes.len + n * (number->stream.len + CHAT_DIGITS + 6);
+    int    numbered =
+        number->stream.len != 0 && chat_buf_reserve(out, size) != NULL;
 
-    if (number->stream.len != 0) {
-        p = chat_buf_reserve(out, bytes.len + n * chat_number_room(number));
-    }
+    for (i = 0; i < n && numbered; i++) {
+        start = out->len;
 
-    for (i = 0; i < n && p != NULL; i++) {
-        line = p;
-
-        if (before == NULL || before[len - 2] == '9') {
-            p = chat_number_line(number, p);
-            len = (size_t) (p - line);
-
+        if (len == 0 || out->data[line + len - 2] == '9') {
+            chat_number_put(number, "\n", out);
         } else {
-            /* the line before, but for its last digit */
-            memcpy(p, before, len);
-            p += len;
-            p[-2]++;
+            /* the line before, but for its last digit; out has the room */
+            chat_buf_add(out, chat_str(out->data + line, len));
+            out->data[out->len - 2]++;
         }
 
-        before = line;
-        memcpy(p, bytes.data + from, ends[i] - from);
-        p += ends[i] - from;
+        line = start;
+        len = out->len - start;
+        chat_buf_add(out, chat_str(bytes.data + from, ends[i] - from));
         from = ends[i];
         number->count.events++;
     }
 
     number->count.events += n - i;
     number->count.flags = CHAT_COUNT_BEGUN | CHAT_COUNT_PLAIN;
-
-    if (p != NULL) {
-        out->len = (size_t) (p - out->data);
-    }
 }

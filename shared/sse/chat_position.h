@@ -76,11 +76,12 @@ typedef struct {
 } chat_number_t;
 
 /*
- * Appends the bytes to out, with the numbers: whole frames, or pieces of one
- * that is too long to be looked at, which is taken for an event. Without an id
- * nothing is appended.
+ * Appends the bytes to out, with the numbers: whole frames, or a piece of one
+ * that is too long to be looked at. The number of a frame replaces its own; in
+ * pieces it follows that, as the last line. Without an id it appends nothing.
  */
-void chat_number_add(chat_number_t *number, chat_str_t bytes, chat_buf_t *out);
+void chat_number_add(chat_number_t *number, chat_str_t bytes, int is_piece,
+                     chat_buf_t *out);
 
 /*
  * The same of n events, which end at these places: their lines end in LF, and

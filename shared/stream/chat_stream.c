@@ -120,7 +120,8 @@ pass_events(chat_stream_t *stream, chat_str_t bytes, int in_input,
         chat_number_events(&stream->number, bytes, ends, n,
                            &stream->output.own);
     } else if (!stream->info.foreign) {
-        chat_number_add(&stream->number, bytes, &stream->output.own);
+        chat_number_add(&stream->number, bytes, stream->oversized,
+                        &stream->output.own);
     }
 
     if (stream->conf.number.len != 0 && !stream->info.foreign) {
@@ -478,7 +479,6 @@ pass_oversized(chat_stream_t *stream, const chat_frame_t *frame)
     chat_rc_e rc = CHAT_OK;
 
     stream->info.oversized += !stream->oversized;
-    stream->oversized = 1;
     stream->unread = ++stream->info.content;
 
     if (stream->quarantine.first != NULL) {
@@ -486,6 +486,8 @@ pass_oversized(chat_stream_t *stream, const chat_frame_t *frame)
         chat_replay_decide(&stream->replay, CHAT_REPLAY_FORWARD);
         rc = drain(stream);
     }
+
+    stream->oversized = 1;
 
     /* without memory what waits goes first */
     if (rc == CHAT_OK) {

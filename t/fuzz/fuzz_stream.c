@@ -5,9 +5,9 @@
  * 0x80 and above stands for a part of a frame, so that well-formed streams are
  * found soon, and the byte behind an ESCAPE for itself, so that there is any
  * UTF-8; all others are themselves. Properties: output, end, counters and
- * facts depend neither on the cuts nor on learnt forms; without drops the
- * output is the input; the output of an unnumbered dialect keeps the order of
- * the input.
+ * facts depend neither on the cuts nor on learnt forms; without drops and
+ * numbers the output is the input; the output of an unnumbered dialect keeps
+ * the order of the input.
  */
 
 #include "stream/chat_stream.h"
@@ -419,7 +419,9 @@ check(const chat_stream_conf_t *conf, chat_str_t text, unsigned seed)
     same(&whole, &cut);
     same(&whole, &plain);
 
-    if (conf->observe || whole.info.end != CHAT_END_INTERRUPTED) {
+    if (conf->number.len == 0
+        && (conf->observe || whole.info.end != CHAT_END_INTERRUPTED))
+    {
         if (!conf->dialect->numbered) {
             NEED(is_subsequence(chat_buf_str(&whole.out), text));
         }
@@ -519,6 +521,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     conf.nknown = data[0] & 0x40 ? 0 : 2;
     conf.observe = (data[1] & 0xf0) == 0;
     conf.max_event = data[1] & 1 ? 600 : 65536;
+    conf.number = chat_cstr(data[1] & 4 ? "abc" : "");
     conf.max_calls = data[1] & 2 ? 2 : 128;
     conf.max_result = 100;
     conf.worker = chat_cstr("w");

@@ -178,15 +178,15 @@ no_text_is_a_count_but_its_own(void **state)
 }
 
 
-/* Frames go in one by one; the output must be this. */
+/* Frames go in one by one, or pieces of one; the output must be this. */
 static void
-numbers(const char *const *frames, const char *expected)
+numbers(const char *const *frames, int are_pieces, const char *expected)
 {
     chat_buf_t    out = { 0 };
     chat_number_t number = { CHAT_STR("s"), { 0, 0, 0 } };
 
     for (; *frames != NULL; frames++) {
-        chat_number_add(&number, chat_cstr(*frames), &out);
+        chat_number_add(&number, chat_cstr(*frames), are_pieces, &out);
     }
 
     assert_int_equal(out.len, strlen(expected));
@@ -198,7 +198,13 @@ numbers(const char *const *frames, const char *expected)
 #define NUMBERS(expected, ...)                              \
     do {                                                    \
         const char *const frames[] = { __VA_ARGS__, NULL }; \
-        numbers(frames, expected);                          \
+        numbers(frames, 0, expected);                       \
+    } while (0)
+
+#define NUMBERS_PIECES(expected, ...)                       \
+    do {                                                    \
+        const char *const frames[] = { __VA_ARGS__, NULL }; \
+        numbers(frames, 1, expected);                       \
     } while (0)
 
 
@@ -245,8 +251,8 @@ known_ends_make_no_difference(void **state)
     chat_number_t a = { CHAT_STR("s"), { 0, 0, 0 } }, b = a;
 
     (void) state;
-    chat_number_add(&a, chat_cstr("data: a\n\n"), &out);
-    chat_number_add(&b, chat_cstr("data: a\n\n"), &known);
+    chat_number_add(&a, chat_cstr("data: a\n\n"), 0, &out);
+    chat_number_add(&b, chat_cstr("data: a\n\n"), 0, &known);
 
     for (n = 0; n < 120; n += 40) {
         text.len = 0;
@@ -254,7 +260,7 @@ known_ends_make_no_difference(void **state)
             chat_buf_printf(&text, "event: x\ndata: %zu\n\n", n + i);
             ends[i] = text.len;
         }
-        chat_number_add(&a, chat_buf_str(&text), &out);
+        chat_number_add(&a, chat_buf_str(&text), 0, &out);
         chat_number_events(&b, chat_buf_str(&text), ends, 40, &known);
     }
 
@@ -268,14 +274,26 @@ known_ends_make_no_difference(void **state)
 
 
 static void
-a_frame_in_pieces_is_one_event(void **state)
+a_frame_in_pieces_has_its_number_last(void **state)
 {
     (void) state;
 
-    NUMBERS("id: s-1\ndata: aaa\nid: 7\n\nid: s-2\ndata: b\n\n", "data: a",
-            "aa\nid: 7\n", "\n", "data: b\n\n");
-    NUMBERS("id: s-1\n: a comment\n\nid: s-1\ndata: b\n\n", ": a comm",
-            "ent\n\n", "data: b\n\n");
+    NUMBERS_PIECES("data: aaa\nid: 7\nid: s-1\n\n", "data: a", "aa\nid: 7\n",
+                   "\n");
+    NUMBERS_PIECES("data: aaa\nid: 7\nid: s-1\n\n", "data: aaa\nid: 7\n\n");
+    NUMBERS_PIECES("data: a\r\nid: s-1\r\n\r\n", "data: a\r", "\n\r", "\n");
+    NUMBERS_PIECES("data: a\r\nid: s-1\r\n\r\n", "data: a\r\n\r\n");
+    NUMBERS_PIECES("data: a\rid: s-1\r\n\r", "data: a\r\r");
+    NUMBERS_PIECES(": a comment\n\n", ": a comm", "ent\n\n");
+}
+
+
+static void
+a_frame_that_is_no_event_has_no_number(void **state)
+{
+    (void) state;
+
+    NUMBERS("\r\n\rid: s-1\ndata: a\n\n", "\r\n", "\r", "data: a\n\n");
 }
 
 
@@ -288,7 +306,8 @@ main(void)
         cmocka_unit_test(each_event_gets_one_line_at_its_beginning),
         cmocka_unit_test(a_line_of_its_own_goes),
         cmocka_unit_test(known_ends_make_no_difference),
-        cmocka_unit_test(a_frame_in_pieces_is_one_event),
+        cmocka_unit_test(a_frame_in_pieces_has_its_number_last),
+        cmocka_unit_test(a_frame_that_is_no_event_has_no_number),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

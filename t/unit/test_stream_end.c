@@ -458,6 +458,34 @@ pieces_of_arguments_are_numbered(void **state)
 }
 
 
+#define LONG_16 "xxxxxxxxxxxxxxxx"
+#define LONG_64 LONG_16 LONG_16 LONG_16 LONG_16
+#define LONG LONG_64 LONG_64 LONG_64 LONG_64
+
+/* So its number does not depend on how the bytes are cut. */
+static void
+a_frame_past_the_limit_has_its_number_last(void **state)
+{
+    (void) state;
+    stream_begin(&s, "openai_chat", NULL);
+    s.conf.number = chat_cstr("abc");
+    s.conf.max_event = 250;
+    s.aborted = 1;
+
+    stream_expect(&s,
+                  NUMBERED("id: 6\n", "a") LONG
+                  "\nid: 7\ndata: x\nid\n\n"
+                  "id: 8\n" LONG "\n\n\r\n\r: " LONG
+                  "\nid: 9\n\n" NUMBERED("id: 9\n", "b"),
+                  NUMBERED("id: abc-1\n", "a") LONG
+                  "\nid: 7\ndata: x\nid\n"
+                  "id: abc-2\n\nid: 8\n" LONG "\n\n\r\n\r: " LONG
+                  "\nid: 9\n\n" NUMBERED("id: abc-3\n", "b"));
+    assert_int_not_equal(s.info.oversized, 0);
+    stream_end(&s);
+}
+
+
 #define TEXT_FRAME(lines, text, end)                                  \
     lines "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\"," \
           "\"choices\":[{\"index\":0,\"delta\":{\"content\":\"" text  \
@@ -489,6 +517,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_frame_past_the_limit_has_its_number_last),
         cmocka_unit_test(an_event_behind_a_lone_cr_has_its_own_number),
         cmocka_unit_test(s71_eof_without_a_terminal_event),
         cmocka_unit_test(s71_half_open_calls_are_closed_for_the_client),
