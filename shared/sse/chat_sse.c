@@ -273,6 +273,7 @@ chat_sse_next(chat_sse_t *sse, chat_frame_t *frame)
 
         sse->skipping = !ended;
         sse->begun |= ended;
+        chat_buf_free(&sse->data);
         memset(frame, 0, sizeof(chat_frame_t));
     } while (size == 0 && ended);
 

@@ -427,6 +427,29 @@ an_endless_frame_needs_no_memory(void **state)
 }
 
 
+static void
+a_frame_past_the_limit_leaves_no_data(void **state)
+{
+    size_t       i;
+    chat_sse_t   sse;
+    chat_buf_t   lines = { 0 };
+    chat_frame_t frame;
+
+    chat_sse_init(&sse, 1000);
+
+    for (i = 0; i < 1000; i++) {
+        chat_buf_puts(&lines, "data: x\n");
+    }
+
+    chat_sse_feed(&sse, chat_buf_str(&lines));
+    assert_int_equal(chat_sse_next(&sse, &frame), CHAT_SSE_PIECE);
+    assert_int_equal(sse.data.size, 0);
+
+    chat_sse_free(&sse);
+    chat_buf_free(&lines);
+}
+
+
 static double
 seconds_of(const char *unit, size_t n, size_t cut)
 {
@@ -532,6 +555,7 @@ main(void)
         cmocka_unit_test(a_frame_is_given_as_soon_as_it_is_whole),
         cmocka_unit_test(a_frame_that_was_left_is_skipped_or_read),
         cmocka_unit_test(an_endless_frame_needs_no_memory),
+        cmocka_unit_test(a_frame_past_the_limit_leaves_no_data),
         cmocka_unit_test(time_is_linear),
         cmocka_unit_test(a_rewritten_frame_keeps_all_but_its_data),
     };
