@@ -44,7 +44,7 @@ index_end(const unsigned char *p, const unsigned char *end, chat_str_t *number)
 static const unsigned char *
 list_end(const unsigned char *p, const unsigned char *end)
 {
-    unsigned has;
+    unsigned has = 0;
 
     for (;; p++) {
         while (p < end && *p == ' ') {
