@@ -251,6 +251,30 @@ a_tree_is_at_most_fourteen_times_its_text(void **state)
 
 
 static void
+a_small_tree_is_at_most_10_kb_more(void **state)
+{
+    size_t          n;
+    chat_buf_t      buf = { 0 };
+    chat_json_doc_t doc;
+
+    chat_buf_puts(&buf, "[{}");
+
+    for (n = 1; n < 2000; n++) {
+        chat_arena_reset(arena);
+        chat_buf_puts(&buf, "]");
+        assert_int_equal(chat_json_parse(&doc, arena, chat_buf_str(&buf)),
+                         CHAT_OK);
+        assert_true(chat_arena_used(arena) <= 14 * buf.len + 10240);
+
+        buf.len--;
+        chat_buf_puts(&buf, ",{}");
+    }
+
+    chat_buf_free(&buf);
+}
+
+
+static void
 a_text_of_4_gb_is_refused_unread(void **state)
 {
     chat_json_doc_t doc;
@@ -794,6 +818,7 @@ main(void)
         cmocka_unit_test(what_is_no_json_is_refused),
         cmocka_unit_test(depth_has_a_bound),
         cmocka_unit_test(a_tree_is_at_most_fourteen_times_its_text),
+        cmocka_unit_test(a_small_tree_is_at_most_10_kb_more),
         cmocka_unit_test(a_text_of_4_gb_is_refused_unread),
         cmocka_unit_test(without_memory_it_says_so),
         cmocka_unit_test(nothing_outside_of_the_text_is_read),
