@@ -11,7 +11,10 @@
 #include <stdlib.h>
 
 #define CHAT_BUF_FIRST 256
+
+#ifndef CHAT_BUF_KEPT
 #define CHAT_BUF_KEPT 65536 /* bytes that the process keeps */
+#endif
 
 
 void

@@ -28,7 +28,7 @@ void chat_buf_free(chat_buf_t *buf);
 
 /*
  * An empty buffer of the process, for a text that nothing needs when this is
- * called again: without malloc() for each.
+ * called again: without malloc() for each. ASan builds free the text then.
  */
 chat_buf_t *chat_buf_scratch(void);
 

@@ -204,6 +204,18 @@ a_buffer_that_failed_takes_nothing_more(void **state)
 }
 
 
+/* In builds with ASan, which then finds each use of the text before. */
+static void
+the_scratch_buffer_is_freed_for_each_text(void **state)
+{
+    chat_buf_t *buf = chat_buf_scratch();
+
+    chat_buf_puts(buf, "text");
+    assert_int_not_equal(buf->size, 0);
+    assert_int_equal(chat_buf_scratch()->size, 0);
+}
+
+
 static void
 a_json_string_escapes_what_it_must(void **state)
 {
@@ -552,6 +564,7 @@ main(void)
         cmocka_unit_test(a_copy_is_its_own),
         cmocka_unit_test(a_buffer_grows),
         cmocka_unit_test(a_buffer_that_failed_takes_nothing_more),
+        cmocka_unit_test(the_scratch_buffer_is_freed_for_each_text),
         cmocka_unit_test(a_json_string_escapes_what_it_must),
         cmocka_unit_test(a_format_takes_strings_of_each_kind),
         cmocka_unit_test(json_is_put_on_one_line),
