@@ -100,6 +100,30 @@ on_deadline(void *data, uintptr_t number)
 }
 
 
+/* Of a brief reply there are those of the facts that have another value. */
+static void
+keep_different(chat_facts_t *reply, const chat_facts_t *put)
+{
+    size_t             i, k, n = 0;
+    const chat_fact_t *a, *b;
+
+    for (i = 0; i < reply->count; i++) {
+        for (k = 0; k < put->count; k++) {
+            a = &reply->items[i];
+            b = &put->items[k];
+
+            if (chat_str_eq(a->field, b->field)
+                && !chat_str_eq(a->value, b->value)) {
+                reply->items[n++] = *a;
+                break;
+            }
+        }
+    }
+
+    reply->count = n;
+}
+
+
 static void
 on_execute(void *data, uintptr_t epoch)
 {
@@ -129,6 +153,10 @@ on_execute(void *data, uintptr_t epoch)
     reply->cmd = cmd;
     reply->full = !all;
     reply->facts = sim_reply(&cmd->key, cmd->fields, cmd->nfields);
+    if (cmd->facts.count != 0 && (cmd->op == NULL || cmd->op->brief)) {
+        keep_different(reply->facts, &cmd->facts);
+    }
+
     replies = reply;
     worker->back = sim_at(sim_dice(3), worker->back, on_reply, reply, epoch);
 }

@@ -543,17 +543,19 @@ static void
 on_decided(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
            size_t n)
 {
-    size_t         i;
     chat_store_t  *store;
     sim_request_t *request = op->data;
 
-    for (i = 0; i < n; i++) {
-        if (chat_str_eq(facts[i].field, request->unwanted.field)
-            && chat_str_eq(facts[i].value, request->unwanted.value))
-        {
-            decide(request, -1);
-            return;
-        }
+    while (n > 0
+           && (!chat_str_eq(facts[n - 1].field, request->unwanted.field)
+               || chat_str_eq(facts[n - 1].value, request->unwanted.value)))
+    {
+        n--;
+    }
+
+    if (rc == CHAT_OK && n == 0) {
+        decide(request, -1);
+        return;
     }
 
     decide(request, 1);
@@ -590,26 +592,36 @@ ngx_chat_writer_end(ngx_chat_ctx_t *ctx, ngx_uint_t is_complete)
 }
 
 
-ngx_uint_t
-ngx_chat_writer_begin(ngx_chat_ctx_t *ctx, chat_attempt_t *attempt)
+void
+ngx_chat_writer_begin(ngx_chat_ctx_t *ctx)
 {
     sim_request_t *request = sim_request_of(ctx->request);
-    chat_store_t  *store = ctx->worker->store;
 
     if (ctx->attempt.k == 0 || sim.conf.record == NGX_CHAT_RECORD_OFF
         || sim_dice(6) == 0)
     {
-        attempt->recording = CHAT_RECORDING_IMPOSSIBLE;
         decide(request, -1);
-        return 0;
+        return;
     }
 
     ctx->writer = (ngx_chat_writer_t *) request;
     ctx->cleanups[NGX_CHAT_CLEANUP_WRITER] = close_writer;
 
     if (ctx->barrier.partial || sim_dice(6) == 0) {
-        attempt->recording = CHAT_RECORDING_KEPT;
         decide(request, 1);
+    }
+}
+
+
+ngx_uint_t
+ngx_chat_writer_decide(ngx_chat_ctx_t *ctx, chat_attempt_t *attempt)
+{
+    sim_request_t *request = sim_request_of(ctx->request);
+    chat_store_t  *store = ctx->worker->store;
+
+    if (ctx->writer == NULL || request->recorded > 0) {
+        attempt->recording =
+            ctx->writer ? CHAT_RECORDING_KEPT : CHAT_RECORDING_IMPOSSIBLE;
         return 0;
     }
 
@@ -617,6 +629,7 @@ ngx_chat_writer_begin(ngx_chat_ctx_t *ctx, chat_attempt_t *attempt)
     chat_facts_init(&request->put, sim.arena);
     chat_facts_attempt(&request->put, attempt);
     request->unwanted = request->put.items[0];
+    request->decision.brief = 1;
     request->decision.done = on_decided;
     request->decision.data = request;
     store->join(store, &request->decision, &ctx->barrier.q.key,
@@ -717,10 +730,8 @@ ngx_chat_follow_start(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     sim_request_t *request = sim_request_of(ctx->request);
 
     sim_check_followed(request, request->follows);
-    ctx->payloads.count = 0;
     chat_results_init(&ctx->body.results, NULL);
-    chat_arena_destroy(ctx->body.arena);
-    ctx->body.arena = NULL;
+    ngx_chat_ctx_free_body(ctx);
     ngx_chat_cleanup(ctx, NGX_CHAT_CLEANUP_HOLD, NGX_CHAT_CLEANUP_INDEX_HOLD);
     ctx->state = NGX_CHAT_FOLLOWING;
     ctx->reason = ctx->act.reason;

@@ -157,6 +157,18 @@ s71_a_dry_run_adds_no_event(void **state)
 
 
 static void
+a_dry_run_without_a_client_sends_no_tail(void **state)
+{
+    stream_begin(&s, "ai_sdk", NULL);
+    s.conf.observe = 1;
+    s.aborted = 1;
+    stream_expect(&s, UI_START "data: ha", UI_START);
+    assert_int_equal(s.info.end, CHAT_END_ABORTED);
+    stream_end(&s);
+}
+
+
+static void
 s71_a_broken_long_frame_is_ended_first(void **state)
 {
     char        text[400];
@@ -522,6 +534,7 @@ main(void)
         cmocka_unit_test(s71_eof_without_a_terminal_event),
         cmocka_unit_test(s71_half_open_calls_are_closed_for_the_client),
         cmocka_unit_test(s71_a_dry_run_adds_no_event),
+        cmocka_unit_test(a_dry_run_without_a_client_sends_no_tail),
         cmocka_unit_test(s71_a_broken_long_frame_is_ended_first),
         cmocka_unit_test(s72_an_end_in_a_frame_that_was_not_read),
         cmocka_unit_test(s72_an_end_without_its_terminator),
