@@ -354,18 +354,14 @@ chat_listed_surplus(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
 chat_rc_e
 chat_position_read(chat_str_t text, chat_position_t *out)
 {
-    chat_str_t number = text;
+    chat_str_t number = text, stream = chat_str_cut(&number, '-');
 
     memset(out, 0, sizeof(*out));
 
-    if (text.len > CHAT_LISTED_ID && text.data[CHAT_LISTED_ID] == '-') {
-        out->stream = chat_str(text.data, CHAT_LISTED_ID);
-        number = chat_str(text.data + CHAT_LISTED_ID + 1,
-                          text.len - CHAT_LISTED_ID - 1);
-
-        if (!chat_listed_is_id(out->stream)) {
-            return CHAT_BAD;
-        }
+    if (stream.len < text.len && chat_listed_is_id(stream)) {
+        out->stream = stream;
+    } else {
+        number = text;
     }
 
     out->given = chat_str_number(number, &out->after);

@@ -375,7 +375,7 @@ chat_json_hex4(const unsigned char *p)
  * Decodes the character or escape at *s (of a string that was parsed, so the
  * escapes are whole) into out and moves behind it; returns its bytes.
  */
-static size_t
+static inline __attribute__((always_inline)) size_t
 chat_json_decode(chat_str_t *s, unsigned char out[4])
 {
     size_t   used = 6;
