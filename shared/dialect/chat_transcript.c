@@ -757,7 +757,9 @@ insert(chat_splice_t *s, const chat_result_t *result, const chat_json_t *place)
     }
 
     if (rc == CHAT_OK) {
-        rc = s->form->write(s->doc, result, &payload, &text);
+        rc = result->outcome != CHAT_OUTCOME_NONE || s->form->decides
+                 ? s->form->write(s->doc, result, &payload, &text)
+                 : CHAT_DECLINED;
     }
 
     if (rc == CHAT_OK) {

@@ -115,6 +115,7 @@ typedef struct {
     unsigned     late : 1; /* a result may stand behind a later step */
     unsigned     each : 1; /* the provider wants a result for each call of an
                               id, else for one of them */
+    unsigned     decides : 1; /* write has a form for decisions, too */
 
     /*
      * Appends the message or part of one result. payload is parsed; its root

@@ -357,6 +357,7 @@ static const chat_transcript_form_t form = {
     .mixed = CHAT_CLASS_CONTINUATION,
     .runs = 1,
     .write = write_result,
+    .decides = 1,
     .front = find_front,
     .says = message_says,
 };

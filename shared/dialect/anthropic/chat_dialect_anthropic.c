@@ -137,10 +137,6 @@ static chat_rc_e
 write_result(chat_json_doc_t *doc, const chat_result_t *result,
              chat_json_doc_t *payload, chat_buf_t *out)
 {
-    if (result->outcome == CHAT_OUTCOME_NONE) {
-        return CHAT_DECLINED;
-    }
-
     chat_buf_format(
         out, "{\"type\":\"tool_result\",\"tool_use_id\":%j,\"content\":%v%s}",
         result->id, result->payload,

@@ -434,10 +434,6 @@ write_result(chat_json_doc_t *doc, const chat_result_t *result,
     chat_str_t  id = chat_json_text(doc, result->call->node, "id");
     const char *wrap = "";
 
-    if (result->outcome == CHAT_OUTCOME_NONE) {
-        return CHAT_DECLINED;
-    }
-
     /* it is all of a functionResponse: see call_result() */
     if (chat_json_typed(payload, payload->root, "response", CHAT_JSON_OBJECT)
         && chat_json_get(payload, payload->root, "parts") != NULL

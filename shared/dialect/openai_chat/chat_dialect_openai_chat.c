@@ -127,10 +127,6 @@ static chat_rc_e
 write_result(chat_json_doc_t *doc, const chat_result_t *result,
              chat_json_doc_t *payload, chat_buf_t *out)
 {
-    if (result->outcome == CHAT_OUTCOME_NONE) {
-        return CHAT_DECLINED;
-    }
-
     chat_buf_format(out, "{\"role\":\"tool\",\"tool_call_id\":%j,\"content\":",
                     result->id);
 

@@ -558,6 +558,7 @@ static const chat_transcript_form_t form = {
     .runs = 1,
     .late = 1,
     .write = write_result,
+    .decides = 1,
     .rewrite = rewrite_decision,
     .front = find_front,
 };
