@@ -272,11 +272,13 @@ on_preamble(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
     chat_str_t      events = { NULL, 0 };
     ngx_chat_ctx_t *ctx = ask->ctx;
 
-    if (rc != CHAT_OK
-        || (n != 0
-            && (facts[0].payload.len == 0
-                || chat_arena_dup(ctx->kept, facts[0].payload, &events)
-                       != CHAT_OK)))
+    if (rc != CHAT_OK) {
+        store_failed(ctx);
+
+    } else if (n != 0
+               && (facts[0].payload.len == 0
+                   || chat_arena_dup(ctx->kept, facts[0].payload, &events)
+                          != CHAT_OK))
     {
         send_nothing(ctx);
 
@@ -323,7 +325,10 @@ on_reader(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (reader->state == NGX_CHAT_READER_NONE && resume->unsure) {
+    if (reader->has_failed) {
+        store_failed(ctx);
+
+    } else if (reader->state == NGX_CHAT_READER_NONE && resume->unsure) {
         /* it never went upstream: the answer before it counts */
         ngx_chat_follow_leave(ctx);
         ask_index(ctx);

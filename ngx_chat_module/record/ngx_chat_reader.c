@@ -86,6 +86,7 @@ on_error(ngx_chat_reader_t *reader, chat_rc_e rc)
     }
 
     if (reader->state == NGX_CHAT_READER_ASKING) {
+        reader->has_failed = 1;
         finish(reader, NGX_CHAT_READER_NONE);
     } else {
         break_off(reader, "store_unavailable");

@@ -55,6 +55,7 @@ typedef struct {
     unsigned is_written : 1; /* the producer has said that it is over */
     unsigned again : 1;      /* notified while asking */
     unsigned dirty : 1;      /* the facts may have changed */
+    unsigned has_failed : 1; /* NONE: the store has failed */
 } ngx_chat_reader_t;
 
 /* Owned and zeroed by the follower, which sets the event. */

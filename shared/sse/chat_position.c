@@ -255,14 +255,6 @@ chat_line_cut(chat_str_t *text, chat_str_t *line, chat_str_t *end)
 }
 
 
-static int
-chat_number_is_id(chat_str_t line)
-{
-    return chat_str_starts(line, "id")
-           && (line.len == 2 || line.data[2] == ':');
-}
-
-
 /* Appends the line of the next event. */
 static void
 chat_number_put(const chat_number_t *number, const char *end, chat_buf_t *out)
@@ -289,7 +281,8 @@ chat_number_frame(const chat_number_t *number, chat_str_t frame, int is_event,
     }
 
     while (chat_line_cut(&frame, &line, &end)) {
-        if (!chat_number_is_id(line)) {
+        if (!chat_str_starts(line, "id")
+            || (line.len != 2 && line.data[2] != ':')) {
             chat_buf_add(out, line);
             chat_buf_add(out, end);
         }
@@ -321,7 +314,6 @@ chat_number_add(chat_number_t *number, chat_str_t bytes, int is_piece,
 {
     int          ended, is_event;
     size_t       n;
-    chat_str_t   part;
     chat_count_t next;
 
     if (number->stream.len == 0) {
@@ -332,15 +324,15 @@ chat_number_add(chat_number_t *number, chat_str_t bytes, int is_piece,
     while (bytes.len != 0) {
         next = number->count;
         n = chat_count_frame(&next, bytes, &ended);
-        part = chat_str(bytes.data, n);
         is_event = ended ? next.events != number->count.events
                          : (next.flags & CHAT_COUNT_DATA) != 0;
 
         if (is_piece || chat_count_is_inside(&number->count)) {
             ended |= (next.flags & CHAT_COUNT_WAIT) != 0;
-            chat_number_piece(number, part, is_event && ended, out);
+            chat_number_piece(number, chat_str(bytes.data, n),
+                              is_event && ended, out);
         } else {
-            chat_number_frame(number, part, is_event, out);
+            chat_number_frame(number, chat_str(bytes.data, n), is_event, out);
         }
 
         is_piece &= n == 0; /* an empty line was in the bytes before */

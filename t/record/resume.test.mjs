@@ -389,6 +389,24 @@ for (const key of ['ai_sdk', 'openai_chat']) {
     });
 }
 
+live('the store fails before anything is sent: 503', async (t) => {
+  const server = await redis(t);
+  const way = await relay(t, server.port);
+  const s = await resumeStage(t, 'ai_sdk', { workers: 1, connects: true,
+    store: `${server.url({ port: way.port })} timeout=500ms`,
+    answer: () => answerOf(lengthy('ai_sdk', 3)) });
+  const talk = new Talk(s);
+  await talk.ask().text();
+  await handled(s);
+  /* The index, the facts, the entries and the message before are read. */
+  for (let few = 0; few < 4; few++) {
+    way.admit(few);
+    assert.equal(await talk.resume().status, 503, `${few} commands`);
+    way.admit(Infinity);
+    await until(async () => await talk.resume().status === 200);
+  }
+});
+
 live('s86: a long answer, nothing missing: 204', async (t) => {
   const all = lengthy('openai_chat', 600, 1000);
   const s = await resumeStage(t, 'openai_chat',
