@@ -135,8 +135,8 @@ ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
     end->handler = leave;
     end->data = ctx;
 
-    ctx->kept = chat_arena_create(0);
-    ctx->barrier.look = chat_arena_create(0);
+    ctx->kept = chat_arena_create(CHAT_ARENA_LONG);
+    ctx->barrier.look = chat_arena_create(CHAT_ARENA_LONG);
     if (ctx->kept == NULL || ctx->barrier.look == NULL) {
         return NULL;
     }

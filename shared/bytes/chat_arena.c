@@ -5,8 +5,7 @@
  * keeps, so that a reader of many small frames allocates once. Blocks are 512
  * bytes to 64 KB long, a power of two, and are kept for the arenas to come:
  * malloc() takes longer, and free() would return large ones to the system, so
- * that each page costs a page fault again. A larger block is as long as what
- * it was made for.
+ * that each page costs a page fault again. A larger block is never kept.
  */
 
 #include "bytes/chat_arena.h"
@@ -15,9 +14,10 @@
 #include <stdlib.h>
 
 #define CHAT_ARENA_ALIGN (alignof(max_align_t))
-#define CHAT_ARENA_FIRST 512
-#define CHAT_ARENA_SIZES 8 /* of blocks that are kept */
-#define CHAT_ARENA_LARGEST (CHAT_ARENA_FIRST << (CHAT_ARENA_SIZES - 1))
+#define CHAT_ARENA_LEAST 512  /* bytes of a block */
+#define CHAT_ARENA_FIRST 2048 /* of the first one: what most arenas take */
+#define CHAT_ARENA_SIZES 8    /* of blocks that are kept */
+#define CHAT_ARENA_LARGEST (CHAT_ARENA_LEAST << (CHAT_ARENA_SIZES - 1))
 #define CHAT_ARENA_ITEMS 8 /* a list has room for at first */
 
 #ifndef CHAT_ARENA_KEPT
@@ -50,7 +50,7 @@ static size_t        small; /* of these, in blocks below the largest */
 static size_t
 index_of(size_t size)
 {
-    unsigned long long times = (size - 1) / CHAT_ARENA_FIRST;
+    unsigned long long times = (size - 1) / CHAT_ARENA_LEAST;
 
     return 63 - (size_t) __builtin_clzll(2 * times + 1);
 }
@@ -68,7 +68,7 @@ chat_block_create(chat_block_t *next, size_t size)
 
     if (size <= CHAT_ARENA_LARGEST) {
         i = index_of(size);
-        size = (size_t) CHAT_ARENA_FIRST << i;
+        size = (size_t) CHAT_ARENA_LEAST << i;
         block = spares[i];
     }
 
@@ -88,7 +88,6 @@ chat_block_create(chat_block_t *next, size_t size)
     block->next = next;
     block->size = size;
     block->used = 0;
-
     return block;
 }
 
@@ -119,7 +118,8 @@ chat_arena_t *
 chat_arena_create(size_t limit)
 {
     chat_arena_t *arena;
-    chat_block_t *block = chat_block_create(NULL, CHAT_ARENA_FIRST);
+    chat_block_t *block = chat_block_create(
+        NULL, limit == CHAT_ARENA_LONG ? CHAT_ARENA_LEAST : CHAT_ARENA_FIRST);
 
     if (block == NULL) {
         return NULL;
@@ -128,7 +128,6 @@ chat_arena_create(size_t limit)
     block->used = sizeof(*arena);
     arena = (chat_arena_t *) block->data;
     *arena = (chat_arena_t){ block, block, limit, 0 };
-
     return arena;
 }
 

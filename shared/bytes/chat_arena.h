@@ -12,6 +12,8 @@
 
 typedef struct chat_arena_s chat_arena_t;
 
+#define CHAT_ARENA_LONG SIZE_MAX /* no limit: there may be many, for long */
+
 /*
  * A new arena that hands out at most limit bytes in all (0: no limit).
  * Returns NULL without memory. The caller ends it with chat_arena_destroy().

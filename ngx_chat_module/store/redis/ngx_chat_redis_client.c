@@ -35,7 +35,7 @@ ngx_chat_redis_cmd_create(const char *words,
                                        redisReply           *reply),
                           void *data)
 {
-    chat_arena_t               *arena = chat_arena_create(0);
+    chat_arena_t               *arena = chat_arena_create(CHAT_ARENA_LONG);
     ngx_chat_redis_cmd_t       *cmd = NULL;
     static ngx_chat_redis_cmd_t failed;
 
