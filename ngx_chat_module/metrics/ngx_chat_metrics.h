@@ -70,9 +70,7 @@ void ngx_chat_metrics_request(ngx_chat_ctx_t *ctx);
 /* Its response is over. */
 void ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end);
 
-/*
- * Reports ctx->reason as an event; in the log too, unless the request passes.
- */
+/* Reports ctx->reason as an event, and logs it unless the request passes. */
 void ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx);
 
 /* External results have come for the batch in ctx->barrier.q. */

@@ -64,9 +64,7 @@ has_header(ngx_http_request_t *r, chat_str_t name, chat_str_t text)
 }
 
 
-/*
- * Adds headers from lines, which outlive the request; none that is there yet.
- */
+/* Adds those of lines, which outlive the request, that are not there yet. */
 static ngx_int_t
 add_lines(ngx_http_request_t *r, chat_str_t text)
 {

@@ -271,9 +271,7 @@ write_entries(ngx_chat_writer_t *writer, ngx_uint_t silent)
 }
 
 
-/*
- * Writes what waits. NGX_DECLINED: recording is given up, the writer is freed.
- */
+/* Writes what waits. NGX_DECLINED: it has given up, and freed the writer. */
 static ngx_int_t
 flush(ngx_chat_writer_t *writer)
 {

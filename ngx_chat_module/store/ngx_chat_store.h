@@ -31,9 +31,7 @@ typedef struct {
     chat_store_watch_t *walk; /* while notifying: the next one */
 } ngx_chat_store_base_t;
 
-/*
- * Initializes the base; store.worker is set and stays. NGX_ERROR: no memory.
- */
+/* Sets the base up; store.worker is set and stays. NGX_ERROR: no memory. */
 ngx_int_t ngx_chat_store_base_init(ngx_chat_store_base_t *base,
                                    ngx_cycle_t           *cycle);
 

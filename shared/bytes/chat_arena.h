@@ -12,7 +12,8 @@
 
 typedef struct chat_arena_s chat_arena_t;
 
-#define CHAT_ARENA_LONG SIZE_MAX /* no limit: there may be many, for long */
+/* No limit, and few bytes at first: for many arenas that live long. */
+#define CHAT_ARENA_LONG SIZE_MAX
 
 /*
  * A new arena that hands out at most limit bytes in all (0: no limit).

@@ -139,9 +139,7 @@ chat_str_copy(unsigned char *p, chat_str_t s)
 }
 
 
-/*
- * 1 if the characters of the C string text, at least one, stand anywhere in s.
- */
+/* 1 if the characters of text, at least one, stand anywhere in s. */
 int chat_str_has(chat_str_t s, const char *text);
 
 /*

@@ -64,9 +64,7 @@ typedef struct {
 #endif
 } ngx_chat_redis_conf_t;
 
-/*
- * Reads chat_store's arguments. NULL: an error, logged without any password.
- */
+/* Reads chat_store's arguments. NULL: an error, logged without passwords. */
 ngx_chat_redis_conf_t *ngx_chat_redis_conf_read(ngx_conf_t *cf);
 
 /*

@@ -65,9 +65,7 @@ ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec)
 }
 
 
-/*
- * Writes a log line "<date> <time> [<level>] <pid>#<tid>: TEXT" to conn->why.
- */
+/* Writes a line "<date> <time> [<level>] <pid>#<tid>: TEXT" to conn->why. */
 static void
 capture(ngx_log_t *log, ngx_uint_t level, u_char *line, size_t len)
 {

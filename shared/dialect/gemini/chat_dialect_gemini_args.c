@@ -47,9 +47,7 @@ chat_gemini_args_begin(chat_gemini_args_t *args, chat_arena_t *arena,
 }
 
 
-/*
- * Takes one segment off the path: .name, [0], ['name'] or ["name"]. 0: none.
- */
+/* Takes a segment off the path: .name, [0], ['name'], ["name"]. 0: none. */
 static int
 segment(chat_str_t *path, int *list, chat_str_t *key)
 {
