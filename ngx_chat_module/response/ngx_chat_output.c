@@ -397,7 +397,8 @@ add_buffer(ngx_chat_chain_t *chain, ngx_buf_t *b)
  * 1 if the input is the last that the upstream brings. Once it is consumed,
  * the upstream ends the body before it returns, and its buffer is read no
  * more: what is made of the input can wait for that end, and leave with it.
- * Not if the upstream must last until a client has taken it all.
+ * Not if the upstream must last until a client has taken it all, now or since
+ * an earlier input: its facts would wait, too.
  */
 static ngx_uint_t
 is_whole(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
@@ -405,7 +406,7 @@ is_whole(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
     ngx_http_upstream_t *u = ctx->request->upstream;
 
     if (in == NULL || u == NULL || u->buffering || u->length != 0
-        || ngx_chat_nginx_ignores_abort(ctx->request))
+        || u->busy_bufs != NULL || ngx_chat_nginx_ignores_abort(ctx->request))
     {
         return 0;
     }

@@ -1,17 +1,21 @@
 /*
- * follow_slow.test.mjs: a sibling that reads more slowly than the stream
+ * follow_slow.test.mjs: a client that reads more slowly than the stream
  * arrives.
  *
- * Unread bytes wait in its worker, up to the size of the recording. Beyond
- * that the sibling's answer ends as interrupted.
+ * Bytes that a sibling has not read wait in its worker, up to the size of the
+ * recording. Beyond that the sibling's answer ends as interrupted. A client
+ * that gets the calls of a stream may answer them, however slow the client is
+ * that asked for it.
  */
 import assert from 'node:assert/strict';
+import http2 from 'node:http2';
 import net from 'node:net';
 import { gate, until } from '../lib/harness.mjs';
 import { handled } from '../lib/handled.mjs';
-import { Batch, stage } from '../lib/batch.mjs';
+import { Batch, stage, told } from '../lib/batch.mjs';
 import { live, say } from '../lib/hold.mjs';
 import { sse } from '../lib/provider.mjs';
+import { resumeStage, Talk } from '../lib/resume.mjs';
 
 /* An HTTP/1.1 client that reads the first bytes, and the rest on demand. */
 async function lazy(t, { n, dialect }, batch, results) {
@@ -78,4 +82,43 @@ for (const [name, max, slow] of [['reads slowly', '64m', false],
       line.verdict === 'attached' && line.turn_status === status), 5000,
     'the log');
   });
+}
+
+/* A fresh turn over HTTP/2 whose client reads nothing beyond its window. */
+async function stalled(t, { n, dialect }, batch) {
+  const session = http2.connect(`http://127.0.0.1:${n.port2}`);
+  t.after(() => session.destroy());
+  const answer = session.request({ ':method': 'POST', ':path': dialect.path,
+    'content-type': 'application/json', 'x-batch': batch.key,
+    authorization: 'Bearer tester', ...dialect.headers });
+  answer.on('error', () => {});
+  answer.end(JSON.stringify(dialect.fresh({
+    conversation: batch.conversation })));
+  await new Promise((resolve) => { answer.on('response', resolve); });
+}
+
+for (const key of ['ai_sdk', 'openai_chat', 'anthropic']) {
+  live(`${key}: calls in the last bytes of a stream whose client stalls`,
+    async (t) => {
+      const s = await resumeStage(t, key, { location:
+        'proxy_buffer_size 256k; proxy_buffers 4 256k; send_timeout 60s;' });
+      const batch = new Batch(s, 2);
+      const tail = gate();
+      const { answer } = s.p;
+      const parts = [...batch.from.slice(0, -4), `: ${'x'.repeat(1e5)}\n\n`,
+        ...batch.from.slice(-4)];
+      s.p.answer = (request) => (request.answered.length
+        ? answer(request) : sse([parts.slice(0, -4).join(''), tail,
+          parts.slice(-4).join('')], { headers: {
+          'content-length': Buffer.byteLength(parts.join('')) } }));
+      await stalled(t, s, batch);
+      const other = new Talk(s, batch.key).resume({
+        headers: { authorization: 'Bearer tester' } });
+      await other.until((text) => text.includes('xxx'));
+      tail.open();
+      await other.until((text) => text.includes(parts.at(-1).trim()));
+      const next = batch.continue(batch.results());
+      await until(() => batch.upstream().length === 1);
+      assert.equal((await told(next)).word, 'final');
+    });
 }
