@@ -33,8 +33,8 @@ chat_str_cut(chat_str_t *s, unsigned char end)
         len++;
     }
 
-    s->data += len < part.len ? len + 1 : 0;
-    s->len -= len < part.len ? len + 1 : len;
+    *s = len < part.len ? chat_str(part.data + len + 1, part.len - len - 1)
+                        : chat_str(part.data, 0);
     part.len = len;
     return part;
 }
