@@ -74,7 +74,6 @@ chat_buf_reserve(chat_buf_t *buf, size_t len)
 
     buf->data = data;
     buf->size = size;
-
     return data + buf->len;
 }
 

@@ -58,7 +58,6 @@ chat_str_number(chat_str_t s, uint64_t *out)
     }
 
     *out = n;
-
     return 1;
 }
 

@@ -61,18 +61,21 @@ chat_batch_push(chat_batch_reader_t *reader, void *list, size_t *count,
 }
 
 
-/* Cuts off a word; 1 if it is a hash. */
+/* Cuts off a word; 1 if it is a hash, which is then in out. */
 static int
 cut_hash(chat_str_t *value, unsigned char out[16])
 {
-    int read =
-        value->len >= 32 && chat_hex_read(chat_str(value->data, 32), out, 16);
+    unsigned char hash[16];
+    int           read =
+        value->len >= 32 && chat_hex_read(chat_str(value->data, 32), hash, 16);
 
     if (read) {
         *value = chat_str(value->data + 32, value->len - 32);
     }
 
-    return chat_str_cut(value, ' ').len == 0 && read;
+    read &= chat_str_cut(value, ' ').len == 0;
+    memmove(out, read ? hash : out, 16);
+    return read;
 }
 
 
@@ -186,11 +189,10 @@ chat_member_read_delivered(chat_member_t *member, const chat_fact_t *fact)
 static int
 chat_member_read_approval(chat_member_t *member, const chat_fact_t *fact)
 {
-    chat_approval_e approval;
-
-    approval = chat_str_is(fact->value, "g")   ? CHAT_APPROVAL_GRANTED
-               : chat_str_is(fact->value, "r") ? CHAT_APPROVAL_REFUSED
-                                               : CHAT_APPROVAL_NONE;
+    chat_approval_e approval =
+        chat_str_is(fact->value, "g")   ? CHAT_APPROVAL_GRANTED
+        : chat_str_is(fact->value, "r") ? CHAT_APPROVAL_REFUSED
+                                        : CHAT_APPROVAL_NONE;
     if (approval == CHAT_APPROVAL_NONE) {
         return 0;
     }

@@ -132,6 +132,33 @@ s103_answers_and_ends_of_others_do_not_count(void **state)
 
 
 static void
+a_hash_that_does_not_parse_is_as_good_as_absent(void **state)
+{
+#define HEX "0123456789abcdef0123456789abcdef"
+    size_t                   i;
+    chat_facts_t             facts;
+    chat_batch_t             batch;
+    static const char *const values[] = {
+        "w 12 " HEX "0 " HEX " 7 x",
+        "w 12 0123456789abcdef0123456789abcdeF " HEX " 7 x",
+        "w 12 0123456789abcdef " HEX " 7 x",
+        "w 12  " HEX " 7 x",
+    };
+
+    for (i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        chat_facts_init(&facts, arena);
+        chat_facts_add(&facts, "claim/1", chat_cstr(values[i]));
+        read_both(&facts, &batch);
+        assert_memory_equal(batch.last.signature, none, 16);
+        assert_int_equal(batch.last.retry_key[15], 0xef);
+        assert_int_equal(batch.last.ms, 7);
+        assert_true(chat_str_is(batch.last.results, "x"));
+    }
+#undef HEX
+}
+
+
+static void
 the_claimant_and_followers_say_whether_it_is_recorded(void **state)
 {
     int          mode;
@@ -392,6 +419,7 @@ main(void)
             the_claimant_and_followers_say_whether_it_is_recorded),
         cmocka_unit_test(s103_facts_before_the_claim_count_once_it_exists),
         cmocka_unit_test(values_that_do_not_parse),
+        cmocka_unit_test(a_hash_that_does_not_parse_is_as_good_as_absent),
         cmocka_unit_test(a_claim_without_a_claimant_uses_its_number),
         cmocka_unit_test(s28_s103_any_order_of_facts),
         cmocka_unit_test(as_many_as_a_store_may_hold),
