@@ -250,7 +250,6 @@ chat_line_cut(chat_str_t *text, chat_str_t *line, chat_str_t *end)
     *line = chat_str(text->data, len);
     *end = chat_str(p, ends);
     *text = chat_str(p + ends, text->len - len - ends);
-
     return 1;
 }
 
@@ -269,10 +268,10 @@ static void
 chat_number_frame(const chat_number_t *number, chat_str_t frame, int is_event,
                   chat_buf_t *out)
 {
-    chat_str_t line, end;
+    chat_str_t line, end, last = { NULL, 0 };
 
     /* a byte order mark is one at the very beginning only */
-    if (number->count.events == 0 && chat_str_after(frame, CHAT_BOM, &frame)) {
+    if (number->count.flags == 0 && chat_str_after(frame, CHAT_BOM, &frame)) {
         chat_buf_puts(out, CHAT_BOM);
     }
 
@@ -283,10 +282,15 @@ chat_number_frame(const chat_number_t *number, chat_str_t frame, int is_event,
     while (chat_line_cut(&frame, &line, &end)) {
         if (!chat_str_starts(line, "id")
             || (line.len != 2 && line.data[2] != ':')) {
+            chat_buf_add(out, last);
             chat_buf_add(out, line);
-            chat_buf_add(out, end);
+            last = end;
+        } else if (last.len != 0 && end.len != 0) {
+            last = end; /* see chat_sse_rewrite() */
         }
     }
+
+    chat_buf_add(out, last);
 }
 
 

@@ -238,6 +238,20 @@ a_line_of_its_own_goes(void **state)
             "data: a\n\nid: 7\ndata: b\n\n");
     NUMBERS("\nid: s-1\ndata: a\n\n", "id: 7\n\n", "data: a\n\n");
     NUMBERS(BOM "id: s-1\ndata: a\n\n", BOM "id: 7\ndata: a\n\n");
+    NUMBERS("\nid: s-1\n" BOM "id: 7\ndata: a\n\n", "\n",
+            BOM "id: 7\ndata: a\n\n");
+}
+
+
+/* Else its CR and the LF of the blank line would be one end. */
+static void
+the_end_of_a_line_that_goes_ends_the_one_before(void **state)
+{
+    (void) state;
+
+    NUMBERS("id: s-1\ndata: a\n\n", "data: a\rid: 7\n\n");
+    NUMBERS("id: s-1\ndata: a\r\n\r\n", "id\rdata: a\r\nid: 7\r\n\r\n");
+    NUMBERS("id: s-1\ndata: a\r", "data: a\rid: 7");
 }
 
 
@@ -305,6 +319,7 @@ main(void)
         cmocka_unit_test(no_text_is_a_count_but_its_own),
         cmocka_unit_test(each_event_gets_one_line_at_its_beginning),
         cmocka_unit_test(a_line_of_its_own_goes),
+        cmocka_unit_test(the_end_of_a_line_that_goes_ends_the_one_before),
         cmocka_unit_test(known_ends_make_no_difference),
         cmocka_unit_test(a_frame_in_pieces_has_its_number_last),
         cmocka_unit_test(a_frame_that_is_no_event_has_no_number),
