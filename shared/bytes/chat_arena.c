@@ -127,7 +127,7 @@ chat_arena_create(size_t limit)
 
     block->used = sizeof(*arena);
     arena = (chat_arena_t *) block->data;
-    *arena = (chat_arena_t){ block, block, limit, 0 };
+    *arena = (chat_arena_t){ block, block, limit % CHAT_ARENA_LONG, 0 };
     return arena;
 }
 

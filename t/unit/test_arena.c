@@ -357,6 +357,28 @@ a_list_with_others_behind_it_is_copied(void **state)
 }
 
 
+/* A list grows in its block only where there is no limit. */
+static void
+an_arena_that_lives_long_has_no_limit(void **state)
+{
+    size_t         i, k, sizes[2] = { 0 }, counts[2] = { 0 };
+    chat_digest_t *lists[2] = { NULL };
+    chat_arena_t  *arenas[] = { chat_arena_create(0),
+                                chat_arena_create(CHAT_ARENA_LONG) };
+
+    for (i = 0; i < 10000; i++) {
+        for (k = 0; k < 2; k++) {
+            assert_non_null(chat_arena_push(arenas[k], &lists[k], &counts[k],
+                                            &sizes[k], sizeof(*lists[k])));
+        }
+    }
+
+    assert_int_equal(chat_arena_used(arenas[0]), chat_arena_used(arenas[1]));
+    chat_arena_destroy(arenas[0]);
+    chat_arena_destroy(arenas[1]);
+}
+
+
 typedef struct {
     unsigned char bytes[16];
 } mix_value_t;
@@ -555,6 +577,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_with_others_behind_it_is_copied),
+        cmocka_unit_test(an_arena_that_lives_long_has_no_limit),
         cmocka_unit_test(lists_grow_and_keep_what_they_have),
         cmocka_unit_test(blocks_are_zeroed_aligned_and_apart),
         cmocka_unit_test(
