@@ -38,7 +38,8 @@ struct ngx_chat_writer_s {
     chat_store_op_t            op;    /* the decision, then each append */
     chat_key_t                 batch; /* with the decision, and these facts: */
     chat_facts_t               facts;
-    chat_key_t                 key;     /* once head is made */
+    chat_str_t                 request; /* of the claim, in facts */
+    chat_key_t                 key;
     ngx_event_t                turn;    /* the end of this turn of the loop */
     ngx_event_t                silence; /* half of ttl without bytes */
     chat_buf_t                 head;    /* status and headers, for the facts */
@@ -138,12 +139,25 @@ end_writer(ngx_chat_writer_t *writer)
 }
 
 
+/* Late: a digest that most answers do not need. */
+static void
+set_key(ngx_chat_writer_t *writer)
+{
+    if (writer->ctx != NULL) {
+        ngx_chat_recording_key(writer->ctx, &writer->key);
+    } else {
+        chat_recording_key(&writer->batch, writer->store->worker,
+                           writer->request, &writer->key);
+    }
+}
+
+
 /* What is in the store is not the whole. */
 static void
 clear(ngx_chat_writer_t *writer)
 {
-    if (writer->ctx != NULL) {
-        ngx_chat_recording_key(writer->ctx, &writer->key);
+    if (!writer->decided) {
+        set_key(writer);
     }
 
     writer->store->clear(writer->store, &writer->key, writer->ttl);
@@ -154,11 +168,11 @@ clear(ngx_chat_writer_t *writer)
 static void
 append(ngx_chat_writer_t *writer, chat_str_t entry, int last)
 {
-    chat_store_t       *store = writer->store;
     chat_metrics_now_t *now = &ngx_chat_metrics_of(writer->worker)->now;
 
-    store->append(store, &writer->op, &writer->key, writer->position, entry,
-                  last, writer->keep, writer->ttl);
+    writer->store->append(writer->store, &writer->op, &writer->key,
+                          writer->position, entry, last, writer->keep,
+                          writer->ttl);
 
     now->streams += writer->position == 0;
     now->bytes += entry.len;
@@ -346,10 +360,7 @@ on_silence(ngx_event_t *ev)
 }
 
 
-/*
- * Sets the key of the recording, and the head: status and header lines, as the
- * client gets them.
- */
+/* The status and header lines, as the client gets them. */
 static void
 make_head(ngx_chat_writer_t *writer)
 {
@@ -358,7 +369,6 @@ make_head(ngx_chat_writer_t *writer)
     ngx_http_request_t   *r = ctx->request;
     chat_recording_head_t head;
 
-    ngx_chat_recording_key(ctx, &writer->key);
     chat_buf_add(&type, ngx_chat_str(&r->headers_out.content_type));
 
     if (r->headers_out.charset.len != 0
@@ -453,6 +463,7 @@ begin(ngx_chat_writer_t *writer)
         add_preamble(writer->ctx, &facts);
     }
 
+    set_key(writer);
     writer->decided = 1;
     writer->op.done = on_appended;
     writer->head.failed |= facts.failed;
@@ -538,14 +549,13 @@ close_writer(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_writer_begin(ngx_chat_ctx_t *ctx)
 {
-    ngx_log_t *log = ctx->request->connection->log;
     ngx_uint_t indexed = ctx->indexed != NULL;
     ngx_uint_t encoded = ctx->request->headers_out.content_encoding != NULL;
     ngx_chat_writer_t *writer = NULL;
 
     /* it is cleared, so that clients that resume learn at once of that */
     if (ngx_chat_writer_is_possible(ctx) && (indexed || !encoded)) {
-        writer = ngx_calloc(sizeof(*writer), log);
+        writer = ngx_calloc(sizeof(*writer), ctx->request->connection->log);
     }
 
     if (writer == NULL) {
@@ -597,7 +607,11 @@ ngx_chat_writer_decide(ngx_chat_ctx_t *ctx, chat_attempt_t *attempt)
     chat_facts_init(facts, chat_arena_create(0));
     chat_facts_attempt(facts, attempt);
 
-    if (facts->failed) {
+    if (facts->failed
+        || chat_arena_dup(facts->arena, ctx->barrier.q.request,
+                          &writer->request)
+               != CHAT_OK)
+    {
         end_writer(writer);
         return 0;
     }

@@ -393,8 +393,7 @@ static chat_rc_e
 read_request(chat_transcript_t *t)
 {
     chat_json_doc_t   *doc = t->doc;
-    const chat_json_t *root = doc->root;
-    const chat_json_t *run, *thread, *list;
+    const chat_json_t *run, *thread, *list, *root = doc->root;
 
     run = chat_json_typed(doc, root, "runId", CHAT_JSON_STRING);
     if (run == NULL) {
