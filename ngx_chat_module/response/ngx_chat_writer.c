@@ -612,7 +612,9 @@ ngx_chat_writer_decide(ngx_chat_ctx_t *ctx, chat_attempt_t *attempt)
                           &writer->request)
                != CHAT_OK)
     {
-        end_writer(writer);
+        /* a follower that has asked must not wait for it */
+        clear(writer);
+        attempt->recording = CHAT_RECORDING_IMPOSSIBLE;
         return 0;
     }
 
