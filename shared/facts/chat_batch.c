@@ -61,20 +61,20 @@ chat_batch_push(chat_batch_reader_t *reader, void *list, size_t *count,
 }
 
 
-/* Cuts off a word; 1 if it is a hash, which is then in out. */
+/* Cuts off a word; 1 and out if it is a hash, else 0 and zeros. */
 static int
 cut_hash(chat_str_t *value, unsigned char out[16])
 {
-    unsigned char hash[16];
-    int           read =
-        value->len >= 32 && chat_hex_read(chat_str(value->data, 32), hash, 16);
+    int read = value->len >= 32 && (value->len == 32 || value->data[32] == ' ')
+               && chat_hex_read(chat_str(value->data, 32), out, 16);
 
     if (read) {
         *value = chat_str(value->data + 32, value->len - 32);
+    } else {
+        memset(out, 0, 16);
     }
 
-    read &= chat_str_cut(value, ' ').len == 0;
-    memmove(out, read ? hash : out, 16);
+    (void) chat_str_cut(value, ' ');
     return read;
 }
 

@@ -29,8 +29,7 @@ typedef struct {
  * the parser is done, and rc says how.
  */
 typedef struct {
-    const unsigned char *text;
-    const unsigned char *end;
+    const unsigned char *text, *end;
     chat_rc_e            rc; /* at first CHAT_BAD */
     chat_arena_t        *arena;
     chat_json_t         *nodes; /* the next one: it has the next key */

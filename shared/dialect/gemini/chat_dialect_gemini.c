@@ -116,8 +116,7 @@ answer_form(chat_str_t uri)
 
 /* A result that no id has given to a call. */
 typedef struct {
-    const chat_json_t *result;
-    const chat_json_t *place;
+    const chat_json_t *result, *place;
 } result_t;
 
 /* Items of a step, two for each call, by a key. */
@@ -132,8 +131,7 @@ typedef struct {
     int                 in_call; /* of the last call more pieces may come */
 
     result_t *results; /* of the present step */
-    size_t    nresults;
-    size_t    results_size;
+    size_t    nresults, results_size;
 
     index_t ids;   /* of the present step's calls */
     index_t names; /* of the ready ones */

@@ -108,7 +108,6 @@ call_args(chat_transcript_t *t, chat_call_t *call)
     const chat_json_t *args;
 
     call->name = read_function(t->doc, call->node, &args);
-
     return chat_transcript_args(t, args, call);
 }
 
@@ -192,8 +191,7 @@ typedef struct {
 typedef struct {
     chat_reader_t reader;
     choice_t     *choices; /* by index, up to the highest one so far */
-    size_t        nchoices;
-    size_t        size;
+    size_t        nchoices, size;
     uint32_t      running;  /* choices that have no finish_reason yet */
     unsigned      open : 1; /* TURN_OPEN was given */
     unsigned      cut : 1;  /* by a limit or a filter */
