@@ -61,17 +61,17 @@ chat_batch_push(chat_batch_reader_t *reader, void *list, size_t *count,
 }
 
 
-/* Cuts off a word; 1 and out if it is a hash, else 0 and zeros. */
+/* Cuts off a word; 1 if it is a hash, which is then in out. */
 static int
 cut_hash(chat_str_t *value, unsigned char out[16])
 {
+    unsigned char hash[16];
     int read = value->len >= 32 && (value->len == 32 || value->data[32] == ' ')
-               && chat_hex_read(chat_str(value->data, 32), out, 16);
+               && chat_hex_read(chat_str(value->data, 32), hash, 16);
 
     if (read) {
+        memcpy(out, hash, 16);
         *value = chat_str(value->data + 32, value->len - 32);
-    } else {
-        memset(out, 0, 16);
     }
 
     (void) chat_str_cut(value, ' ');

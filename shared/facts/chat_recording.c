@@ -116,7 +116,6 @@ chat_recording_head_write(const chat_recording_head_t *head, chat_buf_t *out)
     chat_buf_format(out, "%u %d\n%v%v", head->status,
                     (uint64_t) head->message.len, head->message,
                     head->headers);
-
     return out->failed ? CHAT_ERROR : CHAT_OK;
 }
 

@@ -211,6 +211,25 @@ malformed_facts_are_ignored(void **state)
 }
 
 
+static void
+a_call_that_does_not_parse_leaves_what_its_result_says(void **state)
+{
+    static const chat_hash_t digest = { { 1 } }, answered = { { 2 } };
+
+    chat_str_t   a = CHAT_STR("a");
+    chat_facts_t facts;
+    chat_batch_t batch;
+
+    chat_facts_init(&facts, arena);
+    chat_facts_result(&facts, a, CHAT_OUTCOME_OK, &digest, &answered, NULL);
+    chat_facts_add(&facts, "call/a", chat_cstr("0 c 0123456789abcdef"));
+    assert_int_equal(chat_batch_read(facts.items, facts.count, arena, &batch),
+                     CHAT_OK);
+    assert_int_equal(batch.nmembers, 1);
+    assert_true(chat_hash_eq(&batch.members[0].fingerprint, &answered));
+}
+
+
 /* Facts that do not parse count as absent. */
 static void
 values_that_do_not_parse(void **state)
@@ -385,6 +404,8 @@ main(void)
         cmocka_unit_test(s28_order_and_repetition_are_no_matter),
         cmocka_unit_test(s40_a_call_that_is_asked_for_later),
         cmocka_unit_test(malformed_facts_are_ignored),
+        cmocka_unit_test(
+            a_call_that_does_not_parse_leaves_what_its_result_says),
         cmocka_unit_test(values_that_do_not_parse),
         cmocka_unit_test(what_a_stream_left),
         cmocka_unit_test(a_seal_counts_the_calls_of_the_client),

@@ -436,7 +436,6 @@ rewrite_part(chat_json_doc_t *doc, const chat_result_t *result,
     members[1].value = chat_buf_str(text);
     chat_json_set(doc, *node, members, n, out);
     out->failed |= text->failed;
-
     return CHAT_OK;
 }
 

@@ -418,7 +418,6 @@ write_value(const chat_responses_type_t *type, const chat_result_t *result,
     }
 
     out->failed |= text->failed;
-
     return format != NULL ? CHAT_OK : CHAT_BAD;
 }
 
