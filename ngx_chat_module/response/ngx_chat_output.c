@@ -397,8 +397,8 @@ add_buffer(ngx_chat_chain_t *chain, ngx_buf_t *b)
  * 1 if the input is the last that the upstream brings. Once it is consumed,
  * the upstream ends the body before it returns, and its buffer is read no
  * more: what is made of the input can wait for that end, and leave with it.
- * Not if the upstream must last until a client has taken it all, now or since
- * an earlier input: its facts would wait, too.
+ * Not if earlier bytes still wait for the client, or if the upstream lasts
+ * until the client has taken all: the end and the facts would wait, too.
  */
 static ngx_uint_t
 is_whole(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
