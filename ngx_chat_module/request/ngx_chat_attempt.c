@@ -152,10 +152,8 @@ put_outcome(ngx_chat_ctx_t *ctx, chat_end_e end)
         put_attempt(ctx, &attempt);
     }
 
-    if (status != 0) {
-        /* the client may send its next request as soon as it has the status */
-        flush(ctx);
-    }
+    /* the client may send its next request as soon as it has status or end */
+    flush(ctx);
 }
 
 
