@@ -138,17 +138,15 @@ put_outcome(ngx_chat_ctx_t *ctx, chat_end_e end)
         ngx_chat_attempt_keep_results(ctx);
     }
 
-    if (unsent) {
-        ngx_chat_attempt_void(ctx, ctx->attempt.k);
-        return;
-    }
-
     attempt.answer = status;
     attempt.after = status >= 300 ? ngx_chat_headers_after(ctx->request) : 0;
     attempt.end = end;
 
-    if (status < 200 || status >= 300
-        || !ngx_chat_writer_decide(ctx, &attempt)) {
+    if (unsent) {
+        ngx_chat_attempt_void(ctx, ctx->attempt.k);
+    } else if (status < 200 || status >= 300
+               || !ngx_chat_writer_decide(ctx, &attempt))
+    {
         put_attempt(ctx, &attempt);
     }
 
@@ -176,7 +174,6 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx)
 
     if (ctx->attempt.k == 0) {
         flush(ctx);
-
     } else if (ctx->response.stream == NULL) {
         put_outcome(ctx, status >= 300 ? CHAT_END_FAILED : CHAT_END_NONE);
     }

@@ -299,7 +299,6 @@ ngx_chat_body_free_tree(ngx_chat_ctx_t *ctx)
 {
     ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
     chat_results_init(&ctx->body.results, NULL);
-    ctx->payloads.items = NULL;
 
     if (ctx->dialect == NULL) {
         ngx_chat_ctx_free_body(ctx);

@@ -360,7 +360,7 @@ on_silence(ngx_event_t *ev)
 }
 
 
-/* The status and header lines, as the client gets them. */
+/* Makes the head: status and header lines, as the client gets them. */
 static void
 make_head(ngx_chat_writer_t *writer)
 {

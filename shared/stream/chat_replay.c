@@ -81,6 +81,19 @@ judge_opening(chat_replay_t *replay, const chat_known_t *known,
 }
 
 
+/* A running call is opened again under another name: it is given up. */
+static void
+give_up(chat_replay_t *replay, chat_opening_t *opening)
+{
+    if (opening->verdict == CHAT_REPLAY_WAIT) {
+        decide(replay, opening, CHAT_REPLAY_FORWARD);
+    }
+
+    opening->ready = 1;
+    opening->known->running = NULL;
+}
+
+
 /* A name as it is kept; empty: too long. */
 static chat_str_t
 keep_name(chat_replay_t *replay, chat_str_t name)
@@ -114,13 +127,7 @@ on_open(chat_replay_t *replay, const chat_event_t *event)
     verdict = judge_opening(replay, known, event->name);
 
     if (renamed && verdict == CHAT_REPLAY_FORWARD) {
-        /* the running call is given up */
-        if (running->verdict == CHAT_REPLAY_WAIT) {
-            decide(replay, running, CHAT_REPLAY_FORWARD);
-        }
-
-        running->ready = 1;
-        running->known->running = NULL;
+        give_up(replay, running);
     }
 
     opening = chat_calls_opening(replay->calls, event->call);

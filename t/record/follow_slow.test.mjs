@@ -84,7 +84,7 @@ for (const [name, max, slow] of [['reads slowly', '64m', false],
   });
 }
 
-/* A fresh turn over HTTP/2 whose client reads nothing beyond its window. */
+/* Sends a fresh turn over HTTP/2, and reads no more than its window takes. */
 async function stalled(t, { n, dialect }, batch) {
   const session = http2.connect(`http://127.0.0.1:${n.port2}`);
   t.after(() => session.destroy());
