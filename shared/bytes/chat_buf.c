@@ -124,6 +124,9 @@ chat_buf_arguments(chat_buf_t *buf, const char *format, va_list *args)
             chat_hex(va_arg(*args, const unsigned char *), 16, hex);
             chat_buf_add(buf, chat_str(hex, 32));
             break;
+        case 'h':
+            chat_buf_add(buf, chat_str(va_arg(*args, const void *), 16));
+            break;
         case 'v':
             chat_buf_add(buf, va_arg(*args, chat_str_t));
             break;

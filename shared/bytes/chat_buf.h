@@ -63,9 +63,9 @@ chat_buf_puts(chat_buf_t *buf, const char *text)
 
 /*
  * Appends a text in which %s stands for a C string, %u for an unsigned, %d for
- * a uint64_t, %x for 16 bytes in hex digits, and the others for a chat_str_t:
- * %v as it is, %j as chat_buf_json(), %l as chat_buf_one_line(). The compiler
- * does not check the arguments.
+ * a uint64_t, %h for 16 bytes, %x for their hex digits, and the others for a
+ * chat_str_t: %v as it is, %j as chat_buf_json(), %l as chat_buf_one_line().
+ * The compiler does not check the arguments.
  */
 void chat_buf_format(chat_buf_t *buf, const char *format, ...);
 

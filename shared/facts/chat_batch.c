@@ -65,13 +65,12 @@ chat_batch_push(chat_batch_reader_t *reader, void *list, size_t *count,
 static int
 cut_hash(chat_str_t *value, unsigned char out[16])
 {
-    unsigned char hash[16];
-    int read = value->len >= 32 && (value->len == 32 || value->data[32] == ' ')
-               && chat_hex_read(chat_str(value->data, 32), hash, 16);
+    int read =
+        value->len >= 16 && (value->len == 16 || value->data[16] == ' ');
 
     if (read) {
-        memcpy(out, hash, 16);
-        *value = chat_str(value->data + 32, value->len - 32);
+        memcpy(out, value->data, 16);
+        *value = chat_str(value->data + 16, value->len - 16);
     }
 
     (void) chat_str_cut(value, ' ');
@@ -528,7 +527,7 @@ chat_carried_id(chat_str_t id, char *out)
 
     chat_mix_init(&mix, &key);
     hash = chat_mix_hash(mix, id);
-    chat_hex((const unsigned char *) &hash, CHAT_CARRIED_ID / 2, out);
+    memcpy(out, &hash, CHAT_CARRIED_ID);
 }
 
 
@@ -536,12 +535,10 @@ void
 chat_carried(chat_str_t id, chat_outcome_e outcome, const chat_hash_t *digest,
              char *out)
 {
-    unsigned char value[(CHAT_CARRIED - CHAT_CARRIED_ID) / 2];
-
-    memcpy(value, digest->bytes, sizeof(value));
-    value[0] ^= (unsigned char) outcome;
     chat_carried_id(id, out);
-    chat_hex(value, sizeof(value), out + CHAT_CARRIED_ID);
+    memcpy(out + CHAT_CARRIED_ID, digest->bytes,
+           CHAT_CARRIED - CHAT_CARRIED_ID);
+    out[CHAT_CARRIED_ID] ^= (char) outcome;
 }
 
 
@@ -573,12 +570,12 @@ chat_carried_text(char *list, size_t n)
 int
 chat_carried_has(chat_str_t results, chat_str_t id)
 {
-    char digits[CHAT_CARRIED_ID + 1];
+    char wanted[CHAT_CARRIED_ID];
 
-    chat_carried_id(id, digits);
+    chat_carried_id(id, wanted);
 
     return results.len != 0
-           && bsearch(digits, results.data, results.len / CHAT_CARRIED,
+           && bsearch(wanted, results.data, results.len / CHAT_CARRIED,
                       CHAT_CARRIED, chat_carried_compare_ids)
                   != NULL;
 }

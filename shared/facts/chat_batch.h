@@ -16,11 +16,11 @@
 /* 1 if there is that fact; id empty: one of any message. */
 int chat_batch_has_message(const chat_fact_t *facts, size_t n, chat_str_t id);
 
-/* A result that a request carries, in digits: of its call, then of itself. */
-#define CHAT_CARRIED 24
-#define CHAT_CARRIED_ID 8
+/* A result that a request carries, in bytes: of its call, then of itself. */
+#define CHAT_CARRIED 12
+#define CHAT_CARRIED_ID 4
 
-/* Writes one, and a NUL. */
+/* Writes one. */
 void chat_carried(chat_str_t id, chat_outcome_e outcome,
                   const chat_hash_t *digest, char *out);
 

@@ -233,7 +233,7 @@ void
 chat_facts_call(chat_facts_t *facts, chat_str_t id, chat_kind_e kind,
                 uint32_t position, const chat_hash_t *fingerprint)
 {
-    chat_facts_put(facts, "call/%v", "%u %s %x", id, position,
+    chat_facts_put(facts, "call/%v", "%u %s %h", id, position,
                    kind == CHAT_KIND_APPROVAL   ? "a"
                    : kind == CHAT_KIND_PROVIDER ? "p"
                                                 : "c",
@@ -255,7 +255,7 @@ chat_facts_result(chat_facts_t *facts, chat_str_t id, chat_outcome_e outcome,
         return;
     }
 
-    chat_facts_put(facts, "result/%v", "%s %x %x", id,
+    chat_facts_put(facts, "result/%v", "%s %h %h", id,
                    outcome == CHAT_OUTCOME_OK      ? "o"
                    : outcome == CHAT_OUTCOME_ERROR ? "e"
                                                    : "d",
@@ -280,7 +280,7 @@ chat_facts_approval(chat_facts_t *facts, chat_str_t id,
 void
 chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt)
 {
-    chat_facts_put(facts, "claim/%u", "%v %v %x %x %d %v", attempt->k,
+    chat_facts_put(facts, "claim/%u", "%v %v %h %h %d %v", attempt->k,
                    attempt->worker, attempt->request, attempt->signature,
                    attempt->retry_key, attempt->ms, attempt->results);
 }

@@ -1,10 +1,10 @@
 /*
  * chat_facts.h: names of batches, and the facts that a store keeps of them.
  *
- * A fact is a field and a value, put if absent and never changed. Field and
- * value are text: the field says what the fact is about, the value is a few
- * words separated by single spaces. Readers survive any bytes: a fact that
- * does not parse is as good as absent.
+ * A fact is a field and a value, put if absent and never changed. The field
+ * says what the fact is about, the value is a few words separated by single
+ * spaces; a hash is a word of 16 bytes, whatever they are. Readers survive any
+ * bytes: a fact that does not parse is as good as absent.
  */
 
 #ifndef CHAT_FACTS_H
@@ -176,7 +176,7 @@ void chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt);
  * had tried before.
  */
 #define chat_facts_twin(facts, worker, request, content, retry)            \
-    chat_facts_put(facts, "twin/%v/%v", "%x %u", worker, request, content, \
+    chat_facts_put(facts, "twin/%v/%v", "%h %u", worker, request, content, \
                    retry)
 
 /*

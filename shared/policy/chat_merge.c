@@ -309,7 +309,7 @@ chat_open_entry(const chat_call_t *call, chat_table_t *table)
         return NULL;
     }
 
-    chat_buf_format(&text, "%x %u %v", fingerprint->bytes, step, call->id);
+    chat_buf_format(&text, "%h %u %v", fingerprint->bytes, step, call->id);
     return chat_buf_move(&text, table->arena, &key) == CHAT_OK
                ? chat_table_put(table, key)
                : NULL;

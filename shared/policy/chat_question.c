@@ -23,8 +23,7 @@ chat_gate_results(chat_question_t *q, const chat_batch_t *batch)
     const chat_question_member_t *own;
     const chat_member_t          *member;
 
-    list =
-        chat_arena_alloc(q->arena, (q->nmembers + stored) * CHAT_CARRIED + 1);
+    list = chat_arena_take(q->arena, (q->nmembers + stored) * CHAT_CARRIED);
     if (list == NULL) {
         return chat_str(NULL, 0);
     }

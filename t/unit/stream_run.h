@@ -121,6 +121,22 @@ stream_end(stream_t *s)
 }
 
 
+/* Appends bytes so that they are a C string: those of a hash may be any. */
+static inline void
+stream_show(chat_buf_t *line, chat_str_t bytes)
+{
+    size_t i;
+
+    for (i = 0; i < bytes.len; i++) {
+        if (bytes.data[i] >= ' ' || bytes.data[i] == '\n') {
+            chat_buf_add(line, chat_str(bytes.data + i, 1));
+        } else {
+            chat_buf_printf(line, "\\%02x", bytes.data[i]);
+        }
+    }
+}
+
+
 static inline void
 stream_note_batch(stream_run_t *run, const chat_key_t *key,
                   const chat_facts_t *facts)
@@ -135,9 +151,9 @@ stream_note_batch(stream_run_t *run, const chat_key_t *key,
     for (i = 0; i < facts->count; i++) {
         fact = &facts->items[i];
         memset(&line, 0, sizeof(line));
-        chat_buf_printf(&line, "%s %.*s=%.*s", hex, (int) fact->field.len,
-                        (const char *) fact->field.data, (int) fact->value.len,
-                        (const char *) fact->value.data);
+        chat_buf_printf(&line, "%s %.*s=", hex, (int) fact->field.len,
+                        (const char *) fact->field.data);
+        stream_show(&line, fact->value);
         if (fact->has_payload) {
             chat_buf_puts(&line, " ");
             chat_buf_add(&line, fact->payload);

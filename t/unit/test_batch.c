@@ -111,8 +111,8 @@ nonsense(void)
         "finished",
         "w1",
         "w3/9",
-        "0123456789abcdef0123456789abcdef",
-        "0123456789ABCDEF0123456789abcdef",
+        "0123456789abcdef",
+        "0123456789abcde",
     };
     size_t     i;
     char       c;
@@ -222,7 +222,7 @@ a_call_that_does_not_parse_leaves_what_its_result_says(void **state)
 
     chat_facts_init(&facts, arena);
     chat_facts_result(&facts, a, CHAT_OUTCOME_OK, &digest, &answered, NULL);
-    chat_facts_add(&facts, "call/a", chat_cstr("0 c 0123456789abcdef"));
+    chat_facts_add(&facts, "call/a", chat_cstr("0 c 0123456789abcde"));
     assert_int_equal(chat_batch_read(facts.items, facts.count, arena, &batch),
                      CHAT_OK);
     assert_int_equal(batch.nmembers, 1);
@@ -234,22 +234,21 @@ a_call_that_does_not_parse_leaves_what_its_result_says(void **state)
 static void
 values_that_do_not_parse(void **state)
 {
-#define HEX "0123456789abcdef0123456789abcdef"
+#define HASH "0123456789abcdef"
     static const char *const rows[][2] = {
         { "call/a", "" },
         { "call/a", "1" },
         { "call/a", "1 c" },
-        { "call/a", "1 c 0123" },
-        { "call/a", "-1 c " HEX },
-        { "call/a", "01 c " HEX },
-        { "call/a", "4294967295 c " HEX },
-        { "call/a", "1  c " HEX },
-        { "call/a", "1 c " HEX "0" },
-        { "call/a", "1 c 0123456789abcdeF0123456789abcdef" },
-        { "result/a", "o " HEX },
-        { "result/a", "o " HEX " 0" },
-        { "result/a", "x " HEX " " HEX },
-        { "result/a", "oo " HEX " " HEX },
+        { "call/a", "1 c 0123456789abcde" },
+        { "call/a", "-1 c " HASH },
+        { "call/a", "01 c " HASH },
+        { "call/a", "4294967295 c " HASH },
+        { "call/a", "1  c " HASH },
+        { "call/a", "1 c " HASH "0" },
+        { "result/a", "o " HASH },
+        { "result/a", "o " HASH " 0" },
+        { "result/a", "x " HASH " " HASH },
+        { "result/a", "oo " HASH " " HASH },
         { "approval/a", "" },
         { "approval/a", "x" },
         { "approval/a", "granted" },
@@ -284,7 +283,7 @@ values_that_do_not_parse(void **state)
     }
 
     fact.field = chat_cstr("call/a");
-    fact.value = chat_cstr("0 c " HEX);
+    fact.value = chat_cstr("0 c " HASH);
     assert_int_equal(chat_batch_read(&fact, 1, arena, &batch), CHAT_OK);
     assert_int_equal(batch.nmembers, 1);
 }

@@ -134,15 +134,14 @@ s103_answers_and_ends_of_others_do_not_count(void **state)
 static void
 a_hash_that_does_not_parse_is_as_good_as_absent(void **state)
 {
-#define HEX "0123456789abcdef0123456789abcdef"
+#define HASH "0123456789abcdef"
     size_t                   i;
     chat_facts_t             facts;
     chat_batch_t             batch;
     static const char *const values[] = {
-        "w 12 " HEX "0 " HEX " 7 x",
-        "w 12 0123456789abcdef0123456789abcdeF " HEX " 7 x",
-        "w 12 0123456789abcdef " HEX " 7 x",
-        "w 12  " HEX " 7 x",
+        "w 12 " HASH "0 " HASH " 7 x",
+        "w 12 0123456789abcde " HASH " 7 x",
+        "w 12  " HASH " 7 x",
     };
 
     for (i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
@@ -150,11 +149,11 @@ a_hash_that_does_not_parse_is_as_good_as_absent(void **state)
         chat_facts_add(&facts, "claim/1", chat_cstr(values[i]));
         read_both(&facts, &batch);
         assert_memory_equal(batch.last.signature, none, 16);
-        assert_int_equal(batch.last.retry_key[15], 0xef);
+        assert_int_equal(batch.last.retry_key[15], 'f');
         assert_int_equal(batch.last.ms, 7);
         assert_true(chat_str_is(batch.last.results, "x"));
     }
-#undef HEX
+#undef HASH
 }
 
 

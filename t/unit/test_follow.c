@@ -16,7 +16,7 @@
 
 #include "follow/chat_follow.h"
 
-#define ZEROS "00000000000000000000000000000000"
+#define ZEROS "0000000000000000"
 #define E(json) "data: {\"type\":" json "}\n\n"
 #define OF(id) ",\"toolCallId\":\"" id "\""
 #define READY(id) \

@@ -84,7 +84,8 @@ static void
 calls_are_told(const char *name, const known_calls_t *known,
                const stream_run_t *run)
 {
-    char                field[300], rest[64], hex[33];
+    char                field[300], rest[128];
+    chat_buf_t          shown;
     size_t              i, found, all = 0;
     chat_hash_t         fingerprint;
     const known_call_t *call;
@@ -95,10 +96,13 @@ calls_are_told(const char *name, const known_calls_t *known,
                                           chat_buf_str(&call->args), 0,
                                           &fingerprint),
                          CHAT_OK);
-        chat_hex(fingerprint.bytes, 16, hex);
+        shown = (chat_buf_t){ 0 };
+        stream_show(&shown, chat_str(fingerprint.bytes, 16));
         (void) snprintf(field, sizeof(field), "call/%s=", call->id);
-        (void) snprintf(rest, sizeof(rest), " %c %s\n",
-                        call->approval ? 'a' : 'c', hex);
+        (void) snprintf(rest, sizeof(rest), " %c %.*s\n",
+                        call->approval ? 'a' : 'c', (int) shown.len,
+                        (const char *) shown.data);
+        chat_buf_free(&shown);
 
         found = count_calls(run, field, rest);
         if (found == 0) {
