@@ -141,6 +141,7 @@ put_outcome(ngx_chat_ctx_t *ctx, chat_end_e end)
     attempt.answer = status;
     attempt.after = status >= 300 ? ngx_chat_headers_after(ctx->request) : 0;
     attempt.end = end;
+    attempt.whole = status != 0 && end != CHAT_END_NONE;
 
     if (unsent) {
         ngx_chat_attempt_void(ctx, ctx->attempt.k);

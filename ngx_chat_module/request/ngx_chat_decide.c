@@ -310,7 +310,6 @@ first_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
     chat_question_t *q = &ctx->barrier.q;
 
     chat_facts_init(facts, ctx->body.arena);
-    chat_facts_since(facts, ngx_chat_now());
     dropped =
         chat_gate_facts(q, &ctx->body.rq, 0, ctx->conf->max_result, facts);
     if (dropped != 0) {
@@ -332,6 +331,10 @@ first_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
 
     } else if (!q->chained && class != CHAT_CLASS_PENDING) {
         chat_facts_add(facts, "partial", chat_cstr("1"));
+    }
+
+    if (!ctx->attempt.claiming) { /* a claim has the time, too */
+        chat_facts_since(facts, ngx_chat_now());
     }
 }
 

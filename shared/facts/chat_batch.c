@@ -344,7 +344,7 @@ static void
 chat_batch_read_attempt_event(const chat_fact_t *fact, chat_batch_t *batch)
 {
     uint64_t       number;
-    chat_str_t     claimant = fact->field, event, k;
+    chat_str_t     claimant = fact->field, value = fact->value, event, k;
     chat_attempt_t wanted, *attempt;
 
     event = chat_str_cut(&claimant, '/');
@@ -364,13 +364,15 @@ chat_batch_read_attempt_event(const chat_fact_t *fact, chat_batch_t *batch)
         return; /* not its claimant's */
     }
 
-    if (chat_str_is(event, "void")) {
-        attempt->is_void = 1;
+    attempt->is_void |= chat_str_is(event, "void");
 
-    } else if (chat_str_is(event, "end")) {
-        attempt->end = chat_end_find(fact->value);
+    if (chat_str_is(event, "end")) {
+        attempt->end = chat_end_find(chat_str_cut(&value, ' '));
+        attempt->whole = value.len != 0;
+        event = chat_cstr("answer");
+    }
 
-    } else if (!chat_str_number(fact->value, &number)) {
+    if (!chat_str_number(value, &number)) {
         return;
 
     } else if (chat_str_is(event, "answer") && number < 1000) {
@@ -422,6 +424,7 @@ chat_batch_read_attempts(const chat_fact_t *facts, size_t n,
     }
 
     batch->last = list[kept - 1];
+    batch->since = batch->since != 0 ? batch->since : list[0].ms;
 }
 
 

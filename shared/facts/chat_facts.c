@@ -297,7 +297,7 @@ chat_facts_attempt(chat_facts_t *facts, const chat_attempt_t *attempt)
         unsigned    value;
     } numbers[] = { { impossible ? "unrecorded" : "record",
                       attempt->recording },
-                    { "answer", attempt->answer },
+                    { "answer", attempt->whole ? 0 : attempt->answer },
                     { "after", attempt->after },
                     { "void", attempt->is_void != 0 } };
 
@@ -310,8 +310,8 @@ chat_facts_attempt(chat_facts_t *facts, const chat_attempt_t *attempt)
     }
 
     if (attempt->end != CHAT_END_NONE) {
-        chat_facts_put(facts, "end/%u/%v/%v", "%s", attempt->k,
-                       attempt->worker, attempt->request,
-                       chat_end_names[attempt->end]);
+        chat_facts_put(facts, "end/%u/%v/%v", attempt->whole ? "%s %u" : "%s",
+                       attempt->k, attempt->worker, attempt->request,
+                       chat_end_names[attempt->end], attempt->answer);
     }
 }

@@ -78,6 +78,7 @@ typedef struct {
     uint32_t      answer;        /* HTTP status; 0: none yet */
     uint32_t      after;         /* its Retry-After in seconds; 0: none */
     chat_end_e    end;
+    int           whole; /* its end says the answer, too: both came at once */
     int           is_void; /* nothing was sent */
     chat_recording_mode_e recording;
 } chat_attempt_t;
@@ -128,7 +129,7 @@ void chat_facts_put(chat_facts_t *facts, const char *field, const char *value,
 /* Gives the last fact this payload. */
 void chat_facts_payload(chat_facts_t *facts, chat_str_t payload);
 
-/* since: ms since the epoch. */
+/* since: ms since the epoch; without it the first claim says it. */
 #define chat_facts_since(facts, ms) \
     chat_facts_put(facts, "since", "%d", (uint64_t) (ms))
 

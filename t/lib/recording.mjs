@@ -201,6 +201,7 @@ export function endOf(redis, batch, k = 1) {
     const all = await batchFacts(redis, batch);
     const field = Object.keys(all ?? {}).find((f) =>
       f.startsWith(`end/${k}/`) || f.startsWith(`void/${k}/`));
-    return field && (field.startsWith('void') ? 'void' : all[field]);
+    return field && (field.startsWith('void') ? 'void'
+      : all[field].split(' ')[0]);
   });
 }

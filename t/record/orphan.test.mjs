@@ -188,9 +188,9 @@ live('an orphaned upstream returns an error: its siblings share it',
           release.open();
           assert.equal(await endOf(s.redis, b), 'failed');
           const all = await batchFacts(s.redis, b);
-          const [, status] = Object.entries(all).find(([field]) =>
-            field.startsWith('answer/1/'));
-          assert.equal(status, kind.status);
+          const [, end] = Object.entries(all).find(([field]) =>
+            field.startsWith('end/1/'));
+          assert.equal(end, `failed ${kind.status}`);
           assert.deepEqual(await record.pieces(), []);
         });
       }

@@ -170,7 +170,7 @@ is_finished(const sim_request_t *attempt)
     snprintf(field, sizeof(field), "end/%u/%s/%s", attempt->k,
              attempt->worker->name, attempt->name);
     fact = sim_store_fact(&sim.key, field, chat_cstr(""));
-    return fact != NULL && chat_str_is(fact->value, "finished");
+    return fact != NULL && chat_str_starts(fact->value, "finished");
 }
 
 

@@ -224,14 +224,19 @@ static void
 note_answers(const set_t *set, size_t before)
 {
     size_t         i;
-    chat_str_t     rest, worker;
+    chat_str_t     rest, worker, value;
     sim_request_t *request;
 
     for (i = before; i < set->facts.count; i++) {
         rest = set->facts.items[i].field;
+        value = set->facts.items[i].value;
 
-        if (chat_str_starts(rest, "answer/")
-            && set->facts.items[i].value.data[0] == '2')
+        if (chat_str_starts(rest, "end/")) {
+            (void) chat_str_cut(&value, ' ');
+        }
+
+        if ((chat_str_starts(rest, "answer/") || chat_str_starts(rest, "end/"))
+            && value.len != 0 && value.data[0] == '2')
         {
             (void) chat_str_cut(&rest, '/');
             (void) chat_str_cut(&rest, '/');

@@ -228,7 +228,7 @@ values_that_do_not_parse(void **state)
         { "answer/3/w/12", "2000" },   { "answer/3/w/12", "20x" },
         { "answer/3/w/12", "" },       { "answer/3/w/12", "0200" },
         { "end/3/w/12", "" },          { "end/3/w/12", "finishe" },
-        { "end/3/w/12", "finished " }, { "end/3/w/12", "none" },
+        { "end/3/w/12", " finished" }, { "end/3/w/12", "none" },
         { "answer/3//", "200" },       { "answer/", "200" },
         { "answer//w/12", "200" },     { "end/1000001/w/12", "finished" },
         { "after/3/w/12", "86401" },   { "after/3/w/12", "soon" },
