@@ -240,12 +240,10 @@ on_facts(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 static void
 ask(ngx_chat_reader_t *reader)
 {
-    chat_arena_t *arena;
     chat_facts_t  facts;
     chat_store_t *store = reader->worker->store;
 
-    arena = chat_arena_create(0);
-    chat_facts_init(&facts, arena);
+    chat_facts_init(&facts, chat_arena_scratch());
     if (!reader->source.ended) {
         chat_facts_feed(&facts, store->worker, reader->serial);
     }
@@ -257,8 +255,6 @@ ask(ngx_chat_reader_t *reader)
                     facts.count, (uint32_t) reader->chunks.conf->record_ttl,
                     &reader->watch);
     }
-
-    chat_arena_destroy(arena);
 }
 
 
@@ -365,7 +361,6 @@ create(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source)
 static void
 end_reader(ngx_chat_reader_t *reader)
 {
-    chat_arena_t *arena;
     chat_facts_t  facts;
     chat_store_t *store = reader->worker->store;
 
@@ -374,12 +369,10 @@ end_reader(ngx_chat_reader_t *reader)
     if (reader->state != NGX_CHAT_READER_COMPLETE
         && reader->state != NGX_CHAT_READER_NONE)
     {
-        arena = chat_arena_create(0);
-        chat_facts_init(&facts, arena);
+        chat_facts_init(&facts, chat_arena_scratch());
         chat_facts_gone(&facts, store->worker, reader->serial);
         store->join(store, NULL, &reader->source.key, facts.items, facts.count,
                     (uint32_t) reader->chunks.conf->record_ttl, NULL);
-        chat_arena_destroy(arena);
     }
 
     ngx_rbtree_delete(&reader->worker->readers, &reader->node.node);

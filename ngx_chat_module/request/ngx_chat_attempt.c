@@ -186,7 +186,6 @@ ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
 {
     size_t                     i, k, n;
     ngx_uint_t                 indexes;
-    chat_arena_t              *arena;
     chat_facts_t               facts;
     const chat_stream_facts_t *batch;
 
@@ -195,10 +194,9 @@ ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
     }
 
     n = chat_stream_facts(ctx->response.stream, &batch);
-    arena = n ? chat_arena_create(0) : NULL;
 
-    for (i = 0; arena != NULL && i < n; i++, batch++) {
-        chat_facts_init(&facts, arena);
+    for (i = 0; i < n; i++, batch++) {
+        chat_facts_init(&facts, chat_arena_scratch());
         chat_facts_since(&facts, ngx_chat_now());
         chat_facts_append(&facts, batch->facts.items, batch->facts.count);
 
@@ -213,8 +211,6 @@ ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
             }
         }
     }
-
-    chat_arena_destroy(arena);
 
     /* the client may answer the events that it gets next */
     if (n != 0) {

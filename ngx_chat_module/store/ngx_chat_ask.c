@@ -65,25 +65,16 @@ void
 ngx_chat_store_trim(chat_store_t *store, const chat_key_t *key,
                     const chat_fact_t *facts, size_t n)
 {
-    size_t        count;
-    chat_str_t   *fields;
-    chat_arena_t *scratch;
+    size_t      count = 0;
+    chat_str_t *fields;
 
-    if (n <= CHAT_LISTED_MOST) {
-        return;
+    if (n > CHAT_LISTED_MOST) {
+        count = chat_listed_surplus(facts, n, chat_arena_scratch(), &fields);
     }
 
-    scratch = chat_arena_create(0);
-    if (scratch == NULL) {
-        return;
-    }
-
-    count = chat_listed_surplus(facts, n, scratch, &fields);
     if (count != 0) {
         store->drop(store, key, fields, count);
     }
-
-    chat_arena_destroy(scratch);
 }
 
 

@@ -41,6 +41,10 @@ struct chat_arena_s {
     size_t        used;
 };
 
+/* Bytes of the scratch's first block, where ASan sees no reset. */
+#define CHAT_ARENA_SCRATCH \
+    (CHAT_ARENA_KEPT ? CHAT_ARENA_FIRST : sizeof(chat_arena_t))
+
 static chat_block_t *spares[CHAT_ARENA_SIZES]; /* by size */
 static size_t        kept;                     /* bytes of them */
 static size_t        small; /* of these, in blocks below the largest */
@@ -145,6 +149,20 @@ chat_arena_reset(chat_arena_t *arena)
 
     arena->first->used = sizeof(*arena);
     arena->used = 0;
+}
+
+
+chat_arena_t *
+chat_arena_scratch(void)
+{
+    static union {
+        chat_block_t block;
+        char         room[sizeof(chat_block_t) + CHAT_ARENA_SCRATCH];
+    } first = { { .size = CHAT_ARENA_SCRATCH } };
+    static chat_arena_t scratch = { &first.block, &first.block, 0, 0 };
+
+    chat_arena_reset(&scratch);
+    return &scratch;
 }
 
 

@@ -21,6 +21,12 @@ typedef struct chat_arena_s chat_arena_t;
  */
 chat_arena_t *chat_arena_create(size_t limit);
 
+/*
+ * An empty arena of the process, never NULL, for what nothing needs when this
+ * is called again. ASan builds free it then.
+ */
+chat_arena_t *chat_arena_scratch(void);
+
 /* Frees the arena and all that came from it. NULL is allowed. */
 void chat_arena_destroy(chat_arena_t *arena);
 

@@ -222,11 +222,7 @@ chat_dialect_sign(const chat_dialect_t *dialect, const chat_json_doc_t *doc,
         return CHAT_OK;
     }
 
-    digest.doc.arena = chat_arena_create(0);
-    if (digest.doc.arena == NULL) {
-        return CHAT_ERROR;
-    }
-
+    digest.doc.arena = chat_arena_scratch();
     chat_mix_init(&digest.mix, key);
     say_members(dialect, rq, &digest);
 
@@ -236,7 +232,6 @@ chat_dialect_sign(const chat_dialect_t *dialect, const chat_json_doc_t *doc,
 
     chat_mix_add(&digest.mix, chat_buf_str(digest.text));
     chat_mix_end(&digest.mix, rq->signature);
-    chat_arena_destroy(digest.doc.arena);
     return digest.text->failed || digest.doc.failed ? CHAT_ERROR : CHAT_OK;
 }
 

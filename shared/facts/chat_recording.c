@@ -61,14 +61,13 @@ size_t
 chat_recording_feeds(const chat_fact_t *facts, size_t                   n,
                      int (*alive)(void *data, chat_str_t worker), void *data)
 {
-    size_t        i, feeds = 0;
-    chat_str_t    feed, worker;
-    chat_table_t  gone;
-    chat_arena_t *arena = chat_arena_create(0);
+    size_t       i, feeds = 0;
+    chat_str_t   feed, worker;
+    chat_table_t gone;
 
-    chat_table_init(&gone, arena);
+    chat_table_init(&gone, chat_arena_scratch());
 
-    for (i = 0; i < n && arena != NULL; i++) {
+    for (i = 0; i < n; i++) {
         if (chat_str_after(facts[i].field, "gone/", &feed)) {
             (void) chat_table_put(&gone, feed);
         }
@@ -81,7 +80,6 @@ chat_recording_feeds(const chat_fact_t *facts, size_t                   n,
                  && alive(data, worker);
     }
 
-    chat_arena_destroy(arena);
     return feeds;
 }
 

@@ -61,20 +61,18 @@ chat_fingerprint(const chat_digest_t *tenant, chat_str_t name, chat_str_t args,
 {
     chat_rc_e       rc;
     chat_mix_t      mix;
-    chat_arena_t   *arena = chat_arena_create(0);
+    chat_arena_t   *arena = chat_arena_scratch();
     unsigned char  *p = NULL;
     chat_json_doc_t doc;
 
-    if (quoted && arena != NULL) {
+    if (quoted) {
         p = chat_arena_take(arena, args.len + CHAT_JSON_ROOM);
         args = chat_str(args.data + 1, args.len - 2);
         args = chat_str(p, p ? (size_t) (chat_json_unescape(args, p) - p) : 0);
     }
 
     args = args.len != 0 ? args : chat_cstr("{}");
-    rc = arena == NULL || (quoted && p == NULL)
-             ? CHAT_ERROR
-             : chat_json_parse(&doc, arena, args);
+    rc = quoted && p == NULL ? CHAT_ERROR : chat_json_parse(&doc, arena, args);
     chat_mix_init(&mix, tenant);
     chat_mix_add(&mix, name);
 
@@ -88,7 +86,6 @@ chat_fingerprint(const chat_digest_t *tenant, chat_str_t name, chat_str_t args,
     }
 
     chat_mix_end(&mix, out->bytes);
-    chat_arena_destroy(arena);
 
     return rc;
 }

@@ -90,22 +90,20 @@ chat_call_digest(const chat_call_t *call)
     }
 
     chat_mix_init(&mix, call->tenant);
-    doc.arena = chat_arena_create(0);
+    doc.arena = chat_arena_scratch();
 
     if (value != NULL) { /* the body's tree is alive */
         doc.text = chat_str(call->said.data - value->start, value->end);
     }
 
-    if (doc.arena != NULL
-        && (value != NULL
-            || chat_json_parse(&doc, doc.arena, call->said) == CHAT_OK)
+    if ((value != NULL
+         || chat_json_parse(&doc, doc.arena, call->said) == CHAT_OK)
         && call->hash(&doc, doc.root, &mix) == CHAT_OK)
     {
         chat_mix_end(&mix, made->digest.bytes);
         made->said = chat_str(NULL, 0);
     }
 
-    chat_arena_destroy(doc.arena);
     return made->said.data == NULL ? &call->digest : NULL;
 }
 

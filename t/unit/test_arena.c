@@ -217,6 +217,20 @@ the_scratch_buffer_is_freed_for_each_text(void **state)
 
 
 static void
+the_scratch_arena_is_empty_each_time(void **state)
+{
+    chat_arena_t *arena = chat_arena_scratch();
+
+    assert_non_null(chat_arena_take(arena, 100));
+    assert_non_null(chat_arena_take(arena, CHAT_ARENA_LARGEST + 1));
+    assert_ptr_not_equal(arena->current, arena->first);
+    assert_ptr_equal(chat_arena_scratch(), arena);
+    assert_ptr_equal(arena->current, arena->first);
+    assert_int_equal(chat_arena_used(arena), 0);
+}
+
+
+static void
 a_json_string_escapes_what_it_must(void **state)
 {
     chat_buf_t buf = { 0 };
@@ -588,6 +602,7 @@ main(void)
         cmocka_unit_test(a_buffer_grows),
         cmocka_unit_test(a_buffer_that_failed_takes_nothing_more),
         cmocka_unit_test(the_scratch_buffer_is_freed_for_each_text),
+        cmocka_unit_test(the_scratch_arena_is_empty_each_time),
         cmocka_unit_test(a_json_string_escapes_what_it_must),
         cmocka_unit_test(a_format_takes_strings_of_each_kind),
         cmocka_unit_test(json_is_put_on_one_line),
