@@ -68,6 +68,18 @@ ngx_chat_ctx_free_body(ngx_chat_ctx_t *ctx)
 }
 
 
+void
+ngx_chat_name(ngx_chat_ctx_t *ctx)
+{
+    u_char          *end = ctx->barrier.id + sizeof(ctx->barrier.id);
+    u_char          *id = chat_digits(ctx->worker->serial++, end);
+    chat_question_t *q = &ctx->barrier.q;
+
+    q->request = chat_str(id, (size_t) (end - id));
+    q->worker = ctx->worker->store->worker;
+}
+
+
 static void
 destroy(void *data)
 {

@@ -122,7 +122,7 @@ typedef struct {
     ngx_chat_ask_t    ask;  /* the query that the request waits for */
     chat_arena_t     *look; /* lives until the next look at the store */
     chat_question_t   q;
-    u_char            id[NGX_INT_T_LEN + 1]; /* of the request, in claims */
+    u_char            id[CHAT_DIGITS]; /* where q.request is */
     chat_decision_t   decision;
     chat_needs_t      needs;
     chat_str_t        cors;  /* header lines of the asking response */
@@ -272,6 +272,9 @@ ngx_chat_ctx_t *ngx_chat_get_ctx(ngx_http_request_t *r);
  */
 ngx_chat_ctx_t *ngx_chat_create_ctx(ngx_http_request_t  *r,
                                     ngx_chat_loc_conf_t *conf);
+
+/* Sets q.worker and q.request: the name of the request in claims. */
+void ngx_chat_name(ngx_chat_ctx_t *ctx);
 
 /* Frees the tree of the body, and what rq points to. */
 void ngx_chat_ctx_free_body(ngx_chat_ctx_t *ctx);

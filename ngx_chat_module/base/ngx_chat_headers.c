@@ -109,6 +109,7 @@ note(ngx_table_elt_t *h, ngx_chat_headers_t *out, ngx_uint_t blank)
 
     if (chat_str_starts_any_case(ngx_chat_str(&h->key), "x-chat-")) {
         if (named(h, NGX_CHAT_HEADERS_ATTEMPT)) {
+            out->attempt = h;
             out->relayed = ngx_chat_str(&h->value);
         }
 
@@ -156,14 +157,11 @@ ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
 
 
 void
-ngx_chat_headers_name_attempt(ngx_http_request_t *r, ngx_str_t value)
+ngx_chat_headers_name_attempt(ngx_http_request_t *r, ngx_table_elt_t *h,
+                              ngx_str_t value)
 {
-    static char      name[] = NGX_CHAT_HEADERS_ATTEMPT;
-    ngx_list_t      *headers = &r->headers_in.headers;
-    ngx_table_elt_t *h = ngx_chat_headers_find(headers, name);
-
     if (h == NULL) {
-        h = ngx_list_push(headers);
+        h = ngx_list_push(&r->headers_in.headers);
         if (h == NULL) {
             return;
         }

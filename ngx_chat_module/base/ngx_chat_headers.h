@@ -22,13 +22,14 @@
 
 /* What the headers of a request say. */
 typedef struct {
-    ngx_uint_t json;          /* the content type is JSON */
-    ngx_uint_t encoded;       /* Content-Encoding */
-    ngx_uint_t digested;      /* a header signs or digests the body */
-    ngx_uint_t retry;         /* tries of its client library before this one */
-    u_char     retry_key[16]; /* of Idempotency-Key; zero: none */
-    chat_str_t origin;        /* of the page that sends it; data NULL: none */
-    chat_str_t relayed;       /* NGX_CHAT_HEADERS_ATTEMPT, as it came */
+    ngx_uint_t       json;     /* the content type is JSON */
+    ngx_uint_t       encoded;  /* Content-Encoding */
+    ngx_uint_t       digested; /* a header signs or digests the body */
+    ngx_uint_t       retry; /* tries of its client library before this one */
+    u_char           retry_key[16]; /* of Idempotency-Key; zero: none */
+    chat_str_t       origin;  /* of the page that sends it; data NULL: none */
+    chat_str_t       relayed; /* NGX_CHAT_HEADERS_ATTEMPT, as it came */
+    ngx_table_elt_t *attempt; /* that header; or NULL */
 } ngx_chat_headers_t;
 
 /* A walk over the headers of a list, which begins with its first part. */
@@ -55,10 +56,12 @@ void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
                            ngx_uint_t blank);
 
 /*
- * Sets NGX_CHAT_HEADERS_ATTEMPT of the request that goes upstream. The value
- * must live as long as the request. Without memory there is none.
+ * Sets NGX_CHAT_HEADERS_ATTEMPT of the request that goes upstream; h: that
+ * header, or NULL. The value must live as long as the request. Without memory
+ * there is none.
  */
-void ngx_chat_headers_name_attempt(ngx_http_request_t *r, ngx_str_t value);
+void ngx_chat_headers_name_attempt(ngx_http_request_t *r, ngx_table_elt_t *h,
+                                   ngx_str_t value);
 
 /* The answer's Retry-After in seconds, at most CHAT_AFTER_MAX; 0: none. */
 uint32_t ngx_chat_headers_after(ngx_http_request_t *r);

@@ -45,7 +45,7 @@ put_attempt(ngx_chat_ctx_t *ctx, const chat_attempt_t *attempt)
 void
 ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k)
 {
-    chat_attempt_t attempt = chat_gate_attempt(&ctx->barrier.q, k);
+    chat_attempt_t attempt;
 
     if (k == 0) {
         return;
@@ -53,6 +53,7 @@ ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k)
 
     ctx->attempt.claiming = 0;
     ctx->barrier.q.voided = k;
+    attempt = chat_gate_attempt(&ctx->barrier.q, k);
     attempt.is_void = 1;
     put_attempt(ctx, &attempt);
 }
@@ -62,6 +63,7 @@ ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k)
 static void
 name_attempt(ngx_chat_ctx_t *ctx)
 {
+    u_char                *p;
     ngx_str_t              value;
     const chat_question_t *q = &ctx->barrier.q;
 
@@ -69,9 +71,11 @@ name_attempt(ngx_chat_ctx_t *ctx)
     value.data = ngx_pnalloc(ctx->request->pool, value.len);
 
     if (value.data != NULL && !ctx->conf->dry_run) {
-        (void) ngx_sprintf(value.data, "%*s/%*s", q->worker.len,
-                           q->worker.data, q->request.len, q->request.data);
-        ngx_chat_headers_name_attempt(ctx->request, value);
+        p = chat_str_copy(value.data, q->worker);
+        *p++ = '/';
+        (void) chat_str_copy(p, q->request);
+        ngx_chat_headers_name_attempt(ctx->request, ctx->headers.attempt,
+                                      value);
     }
 }
 

@@ -90,15 +90,21 @@ static chat_str_t
 uri_of(ngx_http_request_t *r)
 {
     size_t  len = r->uri.len + 1 + r->args.len;
-    u_char *p;
+    u_char *p, *uri;
 
     if (r->args.len == 0) {
         return ngx_chat_str(&r->uri);
     }
 
-    p = ngx_pnalloc(r->pool, len);
-    len = p ? (size_t) (ngx_sprintf(p, "%V?%V", &r->uri, &r->args) - p) : 0;
-    return chat_str(p, len);
+    uri = ngx_pnalloc(r->pool, len);
+
+    if (uri != NULL) {
+        p = chat_str_copy(uri, ngx_chat_str(&r->uri));
+        *p++ = '?';
+        (void) chat_str_copy(p, ngx_chat_str(&r->args));
+    }
+
+    return chat_str(uri, len);
 }
 
 

@@ -67,6 +67,7 @@ merge_body(ngx_chat_ctx_t *ctx)
 {
     u_char             *p;
     ngx_buf_t          *b;
+    ngx_str_t          *value;
     chat_buf_t          out = { 0 };
     ngx_chain_t        *cl;
     ngx_pool_cleanup_t *cln;
@@ -76,7 +77,7 @@ merge_body(ngx_chat_ctx_t *ctx)
 
     b = ngx_calloc_buf(r->pool);
     cl = ngx_alloc_chain_link(r->pool);
-    p = ngx_pnalloc(r->pool, NGX_OFF_T_LEN);
+    p = ngx_pnalloc(r->pool, CHAT_DIGITS);
     cln = ngx_pool_cleanup_add(r->pool, 0);
 
     if (rc != CHAT_OK || b == NULL || cl == NULL || p == NULL || cln == NULL) {
@@ -101,9 +102,9 @@ merge_body(ngx_chat_ctx_t *ctx)
     r->headers_in.chunked = 0;
 
     if (r->headers_in.content_length != NULL) {
-        r->headers_in.content_length->value.data = p;
-        r->headers_in.content_length->value.len =
-            ngx_sprintf(p, "%O", (off_t) out.len) - p;
+        value = &r->headers_in.content_length->value;
+        value->data = chat_digits(out.len, p + CHAT_DIGITS);
+        value->len = (size_t) (p + CHAT_DIGITS - value->data);
     }
 
     ngx_chat_metrics_merged(ctx, ctx->body.results.count
@@ -431,7 +432,6 @@ ngx_chat_payloads(ngx_chat_ctx_t *ctx)
 
     } else {
         ctx->payloads.items = NULL;
-        ctx->barrier.asked = ngx_chat_metrics_clock();
 
         /* the last step first */
         for (step = ctx->body.rq.nsteps;

@@ -237,7 +237,6 @@ ngx_chat_decide_later(ngx_chat_ctx_t *ctx, void (*poll)(ngx_chat_ctx_t *ctx))
 static chat_rc_e
 question(ngx_chat_ctx_t *ctx)
 {
-    u_char          *end;
     chat_rc_e        rc;
     chat_store_t    *store = ctx->worker->store;
     chat_question_t *q = &ctx->barrier.q;
@@ -268,9 +267,7 @@ question(ngx_chat_ctx_t *ctx)
         return rc;
     }
 
-    end = ngx_sprintf(ctx->barrier.id, "%ui", ctx->worker->serial++);
-    q->request = chat_str(ctx->barrier.id, (size_t) (end - ctx->barrier.id));
-    q->worker = store->worker;
+    ngx_chat_name(ctx);
     q->relayed = ctx->headers.relayed;
     q->now = ngx_chat_now();
     q->retry = (unsigned) ctx->headers.retry;

@@ -175,7 +175,7 @@ report_status(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 static ngx_int_t
 begin_filter(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 {
-    ctx->filter = ngx_pcalloc(r->pool, sizeof(ngx_chat_filter_t));
+    ctx->filter = chat_arena_alloc(ctx->kept, sizeof(ngx_chat_filter_t));
     if (ctx->filter == NULL) {
         return NGX_ERROR;
     }

@@ -16,7 +16,7 @@
 #include "follow/chat_follow.h"
 #include "response/ngx_chat_response.h"
 
-/* An answer that has passed the header filter. In the request's pool. */
+/* An answer that has passed the header filter. */
 struct ngx_chat_filter_s {
     chat_follow_t injector; /* finds the place of the injected events */
     ngx_chain_t  *free;

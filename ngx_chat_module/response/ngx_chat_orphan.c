@@ -98,7 +98,7 @@ ngx_chat_orphan_hook(ngx_chat_ctx_t *ctx)
     }
 
     if (ctx->orphan == NULL) {
-        ctx->orphan = ngx_pcalloc(r->pool, sizeof(ngx_chat_orphan_t));
+        ctx->orphan = chat_arena_alloc(ctx->kept, sizeof(ngx_chat_orphan_t));
         if (ctx->orphan == NULL) {
             return;
         }

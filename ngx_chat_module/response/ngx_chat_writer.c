@@ -26,6 +26,7 @@
 #include "store/ngx_chat_store.h"
 
 #define NGX_CHAT_WRITER_BULK (256 * 1024)   /* of one, where many wait */
+#define NGX_CHAT_WRITER_FIRST 2048          /* bytes that wait, at first */
 #define NGX_CHAT_WRITER_ENTRY (16 * 1024)   /* bytes of an entry at most */
 #define NGX_CHAT_WRITER_WAITS (1024 * 1024) /* bytes that wait at most */
 
@@ -76,16 +77,11 @@ ngx_chat_writer_is_possible(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_recording_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
 {
-    u_char          *end;
     chat_key_t       index;
     chat_question_t *q = &ctx->barrier.q;
 
     if (q->request.len == 0) {
-        end = ngx_sprintf(ctx->barrier.id, "%ui", ctx->worker->serial++);
-        q->request =
-            chat_str(ctx->barrier.id, (size_t) (end - ctx->barrier.id));
-        q->worker = ctx->worker->store->worker;
-
+        ngx_chat_name(ctx);
         q->key.tenant = chat_scope_tenant(&ctx->scope);
 
         if (chat_conversation_index_key(&ctx->scope, &index) == CHAT_OK) {
@@ -132,10 +128,9 @@ end_writer(ngx_chat_writer_t *writer)
         now->bytes -= writer->written;
     }
 
-    chat_arena_destroy(writer->facts.arena);
     chat_buf_free(&writer->head);
     chat_buf_free(&writer->bytes);
-    ngx_free(writer);
+    chat_arena_destroy(writer->facts.arena);
 }
 
 
@@ -549,19 +544,24 @@ close_writer(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_writer_begin(ngx_chat_ctx_t *ctx)
 {
-    ngx_uint_t indexed = ctx->indexed != NULL;
-    ngx_uint_t encoded = ctx->request->headers_out.content_encoding != NULL;
-    ngx_chat_writer_t *writer = NULL;
+    ngx_uint_t    indexed = ctx->indexed != NULL;
+    ngx_uint_t    encoded = ctx->request->headers_out.content_encoding != NULL;
+    chat_arena_t *arena = NULL;
+    ngx_chat_writer_t *writer;
 
     /* it is cleared, so that clients that resume learn at once of that */
     if (ngx_chat_writer_is_possible(ctx) && (indexed || !encoded)) {
-        writer = ngx_calloc(sizeof(*writer), ctx->request->connection->log);
+        arena = chat_arena_create(0);
     }
 
+    writer = arena ? chat_arena_alloc(arena, sizeof(*writer)) : NULL;
     if (writer == NULL) {
+        chat_arena_destroy(arena);
         return;
     }
 
+    chat_facts_init(&writer->facts, arena);
+    (void) chat_buf_reserve(&writer->bytes, NGX_CHAT_WRITER_FIRST);
     writer->ctx = ctx;
     writer->worker = ctx->worker;
     writer->store = ctx->worker->store;
@@ -604,7 +604,6 @@ ngx_chat_writer_decide(ngx_chat_ctx_t *ctx, chat_attempt_t *attempt)
 
     facts = &writer->facts;
     writer->batch = ctx->barrier.q.key;
-    chat_facts_init(facts, chat_arena_create(0));
     chat_facts_attempt(facts, attempt);
 
     if (facts->failed
@@ -650,7 +649,6 @@ ngx_chat_writer_add(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces, size_t n)
         return;
     }
 
-    (void) chat_buf_reserve(&writer->bytes, CHAT_COUNT_ROOM + len);
     for (i = 0; i < n; i++) {
         add_bytes(writer, pieces[i].bytes);
     }
