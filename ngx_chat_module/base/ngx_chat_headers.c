@@ -37,12 +37,14 @@ named(const ngx_table_elt_t *h, const char *name)
 ngx_table_elt_t *
 ngx_chat_headers_find(ngx_list_t *headers, const char *name)
 {
+    size_t                  len = strlen(name);
     ngx_table_elt_t        *h;
     ngx_chat_headers_walk_t walk = { &headers->part, 0 };
 
     do {
         h = ngx_chat_headers_next(&walk);
-    } while (h != NULL && (h->hash == 0 || !named(h, name)));
+    } while (h != NULL
+             && (h->key.len != len || h->hash == 0 || !named(h, name)));
 
     return h;
 }
@@ -56,9 +58,8 @@ ngx_chat_headers_counts(ngx_list_t *headers, const ngx_table_elt_t *h)
 
     while ((one = ngx_chat_headers_next(&walk)) != h) {
         if (one->hash != 0 && one->key.len == h->key.len
-            && one->value.len == h->value.len
             && ngx_strncasecmp(one->key.data, h->key.data, h->key.len) == 0
-            && ngx_memcmp(one->value.data, h->value.data, h->value.len) == 0)
+            && chat_str_eq(ngx_chat_str(&one->value), ngx_chat_str(&h->value)))
         {
             return 0;
         }

@@ -167,15 +167,45 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
 }
 
 
+/* Adds the client's keys for its provider: what the default variables have. */
+static void
+add_keys(ngx_http_request_t *r, chat_buf_t *keys)
+{
+    static const char *const names[] = { "authorization", "x-api-key",
+                                         "api-key", "x-goog-api-key", NULL };
+
+    size_t           i;
+    ngx_str_t        key;
+    ngx_table_elt_t *h;
+
+    for (i = 0; names[i] != NULL; i++) {
+        h = ngx_chat_headers_find(&r->headers_in.headers, names[i]);
+        chat_buf_add(keys, h ? ngx_chat_str(&h->value) : chat_str(NULL, 0));
+    }
+
+    if (ngx_http_arg(r, (u_char *) "key", 3, &key) == NGX_OK) {
+        chat_buf_add(keys, ngx_chat_str(&key));
+    }
+}
+
+
 ngx_int_t
 ngx_chat_tenant(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
                 chat_digest_t *tenant)
 {
-    ngx_str_t scope, value;
+    ngx_str_t   scope, value;
+    chat_buf_t *keys = chat_buf_scratch();
 
-    if (ngx_chat_value(r, conf->tenant, &value) != NGX_OK
-        || ngx_chat_value(r, conf->scope, &scope) != NGX_OK)
-    {
+    if (conf->tenant == NULL) {
+        add_keys(r, keys);
+        value.data = keys->data;
+        value.len = keys->len;
+
+    } else if (ngx_chat_value(r, conf->tenant, &value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (keys->failed || ngx_chat_value(r, conf->scope, &scope) != NGX_OK) {
         return NGX_ERROR;
     }
 

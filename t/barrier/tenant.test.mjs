@@ -3,7 +3,7 @@
  * nothing, even if their users and conversations have the same names.
  */
 import assert from 'node:assert/strict';
-import { get, until } from '../lib/harness.mjs';
+import { get, post, until } from '../lib/harness.mjs';
 import { Batch, scene as play, stage, staged } from '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
 import {
@@ -100,6 +100,30 @@ for (const location of ['', cookies]) {
     assert.ok(batch.ids.every((id) => first.answered.includes(id)));
   });
 }
+
+live('no chat_tenant: all keys of a client are its tenant', async (t) => {
+  const keys = { authorization: 'Bearer a', 'x-api-key': 'b', 'api-key': 'c',
+    'x-goog-api-key': 'd', key: 'e' };
+  const scene = await stage(t, 'openai_chat', { ...outside, tenant: false,
+    server: `chat_conversation $http_x_batch;
+      location = /results {
+        chat_tenant $http_authorization$http_x_api_key$http_api_key$\
+http_x_goog_api_key$arg_key;
+        chat_results;
+      }` });
+  const batch = new Batch(scene, 2);
+  const first = post(scene.n.port, `${batch.dialect.path}?f=1&key=${keys.key}`,
+    batch.body(batch.results([0])), { 'x-batch': batch.key, ...keys });
+  await held(batch, first);
+  const look = async ({ key, ...headers }) => (await get(scene.n.port,
+    `/results?conversation=${batch.key}&key=${key}`, headers).head).status;
+  assert.equal(await look(keys), 200);
+  for (const name of Object.keys(keys)) {
+    assert.equal(await look({ ...keys, [name]: '' }), 404, name);
+    assert.equal(await look({ ...keys, [name]: 'x' }), 404, name);
+  }
+  first.abort();
+});
 
 /* Two servers for the same users, with the same conversations. */
 const hosts = ['one.test', 'two.test'];
