@@ -423,9 +423,6 @@ static void
 on_stop_joined(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
                size_t n)
 {
-    (void) facts;
-    (void) n;
-
     if (rc == CHAT_OK) {
         send_nothing(ask->ctx);
     } else {

@@ -24,13 +24,7 @@ static ngx_http_output_body_filter_pt   next_body_filter;
 ngx_uint_t
 ngx_chat_filter_is_event_stream(chat_str_t type)
 {
-    static const char name[] = "text/event-stream";
-
-    return chat_str_starts(type, name)
-           || (type.len >= sizeof(name) - 1
-               && ngx_strncasecmp((u_char *) type.data, (u_char *) name,
-                                  sizeof(name) - 1)
-                      == 0);
+    return chat_str_starts_any_case(type, "text/event-stream");
 }
 
 
@@ -381,8 +375,6 @@ on_body(ngx_http_request_t *r, ngx_chain_t *in)
 ngx_int_t
 ngx_chat_filter_init(ngx_conf_t *cf)
 {
-    (void) cf;
-
     next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = on_header;
 
