@@ -3,10 +3,10 @@
  *
  * Each 16 bytes enter two states. A state becomes the product of itself and
  * one half with the key and the other half, its two halves folded: what
- * wyhash and its kin do. A product can only become 0, and forget the text, if
- * a half equals the secret. In a long text each 16 bytes enter one of four
+ * wyhash and its kin do. A state can only become 0, and forget the text, if
+ * a half hits the secret. In a long text each 16 bytes enter one of four
  * states, because each product waits for the one before it; at the end these
- * become the two. So long texts chosen without the key collide once in 2^45.
+ * become the two. So long texts chosen without the key collide once in 2^29.
  */
 
 #include "bytes/chat_mix.h"
@@ -17,21 +17,21 @@
 #define CHAT_MIX_LONG 128 /* bytes */
 
 
-/* Folds a * b to 64 bits. Without a + b, ~a and ~b often give the same. */
+/* Folds a * b to 64 bits. Without ^ a, ~a and ~b often give the same. */
 static uint64_t
 fold(uint64_t a, uint64_t b)
 {
 #ifdef __SIZEOF_INT128__
     unsigned __int128 product = (unsigned __int128) a * b;
 
-    return (uint64_t) product ^ (uint64_t) (product >> 64) ^ (a + b);
+    return ((uint64_t) product ^ a) + (uint64_t) (product >> 64);
 #else
     uint64_t low = (a & UINT32_MAX) * (b & UINT32_MAX);
     uint64_t one = (a >> 32) * (b & UINT32_MAX) + (low >> 32);
     uint64_t two = (a & UINT32_MAX) * (b >> 32) + (one & UINT32_MAX);
     uint64_t high = (a >> 32) * (b >> 32) + (one >> 32) + (two >> 32);
 
-    return (two << 32 | (low & UINT32_MAX)) ^ high ^ (a + b);
+    return ((two << 32 | (low & UINT32_MAX)) ^ a) + high;
 #endif
 }
 
@@ -39,8 +39,8 @@ fold(uint64_t a, uint64_t b)
 static void
 mix_words(chat_mix_t *mix, uint64_t one, uint64_t two)
 {
-    mix->state[0] = fold(mix->state[0] ^ one, mix->key[0] ^ two);
-    mix->state[1] = fold(mix->state[1] ^ two, mix->key[1] ^ one);
+    mix->state[0] = fold(mix->state[0] ^ one, mix->key[0] + two);
+    mix->state[1] = fold(mix->state[1] ^ two, mix->key[1] + one);
 }
 
 
@@ -48,7 +48,7 @@ mix_words(chat_mix_t *mix, uint64_t one, uint64_t two)
 static uint64_t
 mix_state(uint64_t state, uint64_t key, const unsigned char *p)
 {
-    return fold(state ^ chat_word_at(p), key ^ chat_word_at(p + 8));
+    return fold(state ^ chat_word_at(p), key + chat_word_at(p + 8));
 }
 
 
