@@ -250,7 +250,7 @@ find_members(const char *const *keys, chat_json_doc_t *doc)
 
         for (i = 0; keys[i] != NULL; i++) {
             if (((unsigned char) keys[i][0] == first || first == '\\')
-                && chat_json_key_is(doc, member, keys[i]))
+                && chat_json_key_is(doc, member, keys[i], 0))
             {
                 doc->duplicate |= found >> i & 1;
                 found |= UINT32_C(1) << i;
@@ -290,19 +290,6 @@ chat_dialect_read(const chat_dialect_t *dialect, chat_json_doc_t *doc,
 }
 
 
-static chat_rc_e
-read_request(const chat_dialect_t *dialect, chat_str_t uri,
-             chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
-{
-    *rq = (chat_request_t){ .uri = uri,
-                            .tenant = rq->tenant,
-                            .named = rq->named };
-    doc->duplicate = 0;
-
-    return chat_dialect_read(dialect, doc, arena, rq);
-}
-
-
 const chat_dialect_t *
 chat_dialect_request(const chat_dialect_t *dialect, chat_str_t uri,
                      chat_json_doc_t *doc, chat_arena_t *arena,
@@ -319,7 +306,11 @@ chat_dialect_request(const chat_dialect_t *dialect, chat_str_t uri,
                                    || chat_path_ends((*each)->paths, path))
             && !chat_path_ends((*each)->not_paths, path))
         {
-            *rc = read_request(*each, uri, doc, arena, rq);
+            *rq = (chat_request_t){ .uri = uri,
+                                    .tenant = rq->tenant,
+                                    .named = rq->named };
+            doc->duplicate = 0;
+            *rc = chat_dialect_read(*each, doc, arena, rq);
         }
     }
 

@@ -23,12 +23,10 @@ chat_transcript_fail(chat_transcript_t *t, chat_rc_e rc)
 
 /* 1 if the content of a message has words, or is a string. */
 static int
-has_words(chat_transcript_t *t, const chat_json_t *message)
+has_words(chat_transcript_t *t)
 {
     chat_str_t         text;
-    const chat_json_t *node, *parts;
-
-    parts = chat_json_get(t->doc, message, t->form->content);
+    const chat_json_t *node, *parts = t->member;
 
     for (node = chat_list_first(parts); node != NULL;
          node = chat_list_next(parts, node))
@@ -142,27 +140,25 @@ has_member(const chat_request_t *rq, const chat_step_t *step, int open)
 static void
 begin_step(chat_transcript_t *t, chat_str_t id)
 {
-    chat_step_t *step =
-        t->rq->nsteps ? &t->rq->steps[t->rq->nsteps - 1] : NULL;
+    chat_step_t    *step;
+    chat_request_t *rq = t->rq;
 
     /* the step before this one gets no more results: it will be kept */
-    if (step != NULL && !t->form->late && has_member(t->rq, step, 1)) {
-        t->nkept += step->count;
+    if (rq->ncalls > CHAT_CALLS_MAX && !t->form->late) {
+        step = &rq->steps[rq->nsteps - 1];
+        t->nkept += has_member(rq, step, 1) ? step->count : 0;
     }
 
-    if (t->nkept > CHAT_CALLS_MAX) {
-        chat_transcript_fail(t, CHAT_LIMIT);
-        return;
-    }
+    chat_transcript_fail(t, t->nkept > CHAT_CALLS_MAX ? CHAT_LIMIT : CHAT_OK);
 
-    step = chat_request_add_step(t->rq, t->scratch);
+    step = chat_request_add_step(rq, t->scratch);
     if (step == NULL) {
         chat_transcript_fail(t, CHAT_ERROR);
         return;
     }
 
-    step->words = t->rq->next.words;
-    step->since = t->rq->next.since - 1;
+    step->words = rq->next.words;
+    step->since = rq->next.since - 1;
     step->first_id = id;
     t->has_step = 1;
 }
@@ -324,7 +320,7 @@ end_step(chat_transcript_t *t)
 
 
 static void
-read_assistant(chat_transcript_t *t, const chat_json_t *message)
+read_assistant(chat_transcript_t *t)
 {
     if (!t->in_run || !t->form->runs) {
         end_step(t);
@@ -337,26 +333,13 @@ read_assistant(chat_transcript_t *t, const chat_json_t *message)
     t->matched = 0;
     memset(t->tail, 0, sizeof(t->tail));
 
-    t->assistant = message;
-    t->behind = chat_list_next(t->list, message);
-    t->form->calls(t, message);
+    t->assistant = t->message;
+    t->behind = chat_list_next(t->list, t->message);
+    t->form->calls(t);
 
     if (t->has_step) {
-        t->rq->steps[t->rq->nsteps - 1].last = message;
+        t->rq->steps[t->rq->nsteps - 1].last = t->message;
     }
-}
-
-
-/* A message of the user without words brings results alone. */
-static chat_role_e
-message_role(chat_transcript_t *t, const chat_json_t *message)
-{
-    chat_role_e role = t->form->role(t->doc, message);
-
-    return role == CHAT_ROLE_USER && t->form->part != NULL
-                   && !has_words(t, message)
-               ? CHAT_ROLE_RESULTS
-               : role;
 }
 
 
@@ -370,9 +353,14 @@ brings_results(const chat_transcript_t *t, chat_role_e role)
 
 
 static void
-read_message(chat_transcript_t *t, const chat_json_t *message)
+read_message(chat_transcript_t *t)
 {
-    chat_role_e role = message_role(t, message);
+    chat_role_e role = t->form->role(t);
+
+    /* a message of the user without words brings results alone */
+    if (role == CHAT_ROLE_USER && t->form->part != NULL && !has_words(t)) {
+        role = CHAT_ROLE_RESULTS;
+    }
 
     if (role == CHAT_ROLE_ASIDE) {
         return;
@@ -381,7 +369,7 @@ read_message(chat_transcript_t *t, const chat_json_t *message)
     t->end = role;
 
     if (role == CHAT_ROLE_ASSISTANT) {
-        read_assistant(t, message);
+        read_assistant(t);
         return;
     }
 
@@ -391,11 +379,11 @@ read_message(chat_transcript_t *t, const chat_json_t *message)
     t->tail[role]++;
 
     if (brings_results(t, role)) {
-        t->form->results(t, message);
+        t->form->results(t);
     }
 
     if (role == CHAT_ROLE_USER) {
-        t->rq->next.words = message;
+        t->rq->next.words = t->message;
         t->rq->next.since = 0;
     }
 
@@ -516,17 +504,16 @@ is_kept(const chat_transcript_t *t, const chat_step_t *step)
 static void
 keep_steps(chat_transcript_t *t)
 {
-    size_t          i, n = 0, ncalls = 0, turn = 0;
+    size_t          i, n = 0, ncalls = 0, turn = 0, nsteps = t->rq->nsteps;
     chat_request_t *rq = t->rq;
     chat_step_t    *steps = rq->steps;
     chat_call_t    *calls = rq->calls;
 
-    for (i = 0; i < rq->nsteps; i++) {
-        if (is_kept(t, &steps[i])) {
-            ncalls += steps[i].count;
-            turn += steps[i].first < rq->turn ? steps[i].count : 0;
-            steps[n++] = steps[i];
-        }
+    for (i = 0; i < nsteps; i++) {
+        steps[i].count = is_kept(t, &steps[i]) ? steps[i].count : 0;
+        ncalls += steps[i].count;
+        turn += steps[i].first < rq->turn ? steps[i].count : 0;
+        n += steps[i].count != 0;
     }
 
     if (ncalls > CHAT_CALLS_MAX) {
@@ -544,8 +531,10 @@ keep_steps(chat_transcript_t *t)
         chat_transcript_fail(t, CHAT_ERROR);
     }
 
-    for (i = 0; i < n && t->rc == CHAT_OK; i++) {
-        keep_step(t, &steps[i], calls);
+    for (i = 0; i < nsteps && t->rc == CHAT_OK; i++) {
+        if (steps[i].count != 0) {
+            keep_step(t, &steps[i], calls);
+        }
     }
 
     name_step(t, &rq->next, rq->nsteps ? &rq->steps[rq->nsteps - 1] : NULL);
@@ -555,15 +544,13 @@ keep_steps(chat_transcript_t *t)
 void
 chat_transcript_read(chat_transcript_t *t, const chat_json_t *list)
 {
-    const chat_json_t *message;
-
     t->list = list;
     t->behind = chat_list_first(list);
 
-    for (message = t->behind; message != NULL && t->rc == CHAT_OK;
-         message = chat_list_next(list, message))
+    for (t->message = t->behind; t->message != NULL && t->rc == CHAT_OK;
+         t->message = chat_list_next(list, t->message))
     {
-        read_message(t, message);
+        read_message(t);
     }
 
     end_step(t);
@@ -595,15 +582,13 @@ chat_transcript_chain(chat_transcript_t *t, chat_str_t chain)
 void
 chat_transcript_tail(chat_transcript_t *t, chat_str_t chain)
 {
-    const chat_json_t *message;
-
     chat_transcript_chain(t, chain);
 
-    for (message = t->behind; message != NULL && t->rc == CHAT_OK;
-         message = chat_list_next(t->list, message))
+    for (t->message = t->behind; t->message != NULL && t->rc == CHAT_OK;
+         t->message = chat_list_next(t->list, t->message))
     {
-        if (brings_results(t, t->form->role(t->doc, message))) {
-            t->form->results(t, message);
+        if (brings_results(t, t->form->role(t))) {
+            t->form->results(t);
         }
     }
 
@@ -670,10 +655,9 @@ chat_transcript_digest(const chat_transcript_form_t *form,
         /* a message that says nothing does not divide what is hashed */
         if (to->text->len != said && to->text->len >= CHAT_TRANSCRIPT_TEXT) {
             chat_mix_add(&to->mix, chat_buf_str(to->text));
+            chat_arena_reset(to->doc.arena);
             to->text->len = 0;
         }
-
-        chat_arena_reset(to->doc.arena);
     }
 }
 

@@ -68,7 +68,7 @@ typedef struct {
 
 /* What requests say before the step that they answer, while it is read. */
 typedef struct {
-    chat_json_doc_t doc;  /* its strings live as long as one message */
+    chat_json_doc_t doc;  /* its strings live as long as those in text */
     chat_buf_t     *text; /* what is not in the digest yet */
     chat_mix_t      mix;
 } chat_transcript_digest_t;
@@ -80,13 +80,14 @@ typedef struct {
     const char *content; /* member of a message with the user's words, and
                             with its parts; NULL: no words name a step */
 
-    chat_role_e (*role)(chat_json_doc_t *doc, const chat_json_t *message);
+    /* The role of t->message; sets member and id, where others read them. */
+    chat_role_e (*role)(chat_transcript_t *t);
 
-    /* Passes the calls of an assistant message to chat_transcript_call(). */
-    void (*calls)(chat_transcript_t *t, const chat_json_t *message);
+    /* Passes the calls of the assistant to chat_transcript_call(). */
+    void (*calls)(chat_transcript_t *t);
 
     /* Passes the results of a message to chat_transcript_result(). */
-    void (*results)(chat_transcript_t *t, const chat_json_t *message);
+    void (*results)(chat_transcript_t *t);
 
     /*
      * The results of the last step have all been passed. NULL: results find
@@ -162,6 +163,9 @@ struct chat_transcript_s {
     void                         *data; /* the dialect's */
     chat_rc_e                     rc;   /* the first failure; sticky */
     const chat_json_t            *list;
+    const chat_json_t            *message; /* the present one, */
+    const chat_json_t            *member;  /* its calls, results or words, */
+    const chat_json_t            *id;      /* of the call that it answers */
 
     const chat_json_t *assistant; /* the last message of the assistant */
     const chat_json_t *behind;    /* the message behind that, or the first */

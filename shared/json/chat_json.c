@@ -532,7 +532,7 @@ find_decoded(chat_json_doc_t *doc, const chat_json_t *member, const char *key)
     const chat_json_t *found = NULL;
 
     for (/* void */; member != NULL; member = member->next) {
-        (void) chat_json_take(doc, member, key, &found);
+        (void) chat_json_take(doc, member, key, 0, &found);
     }
 
     return (chat_json_t *) found;
@@ -577,8 +577,8 @@ chat_json_set(chat_json_doc_t *doc, const chat_json_t *object,
     const chat_json_t *node;
 
     for (node = object ? object->child : NULL; node; node = node->next) {
-        for (i = 0; i < n && !chat_json_key_is(doc, node, members[i].key); i++)
-        {
+        for (i = 0; i < n && !chat_json_key_is(doc, node, members[i].key, 0);
+             i++) {
             /* void */
         }
 

@@ -18,6 +18,7 @@
 #include "bytes/chat_word.h"
 
 #define CHAT_JSON_DEPTH 128
+#define CHAT_JSON_KEYS 4 /* of has: a key with an escape */
 
 typedef enum {
     CHAT_JSON_NULL,
@@ -94,42 +95,39 @@ chat_json_typed(chat_json_doc_t *doc, const chat_json_t *object,
 }
 
 
-/* The first object in the array that has this key, else NULL. */
-static inline chat_json_t *
-chat_json_first(chat_json_doc_t *doc, const chat_json_t *object,
-                const char *key)
+/* The first object in a list, if that is an array, else NULL. */
+static inline const chat_json_t *
+chat_json_first(const chat_json_t *list)
 {
-    chat_json_t *list = chat_json_typed(doc, object, key, CHAT_JSON_ARRAY);
-
-    return list != NULL ? list->child : NULL;
+    return list && list->type == CHAT_JSON_ARRAY ? list->child : NULL;
 }
 
 
 /* 1 if s, a valid string between its quotes, is this text. */
 int chat_json_same_decoded(chat_str_t s, const char *text, size_t len);
 
-/* 1 if the member's own key is this one. */
+/* 1 if the member's own key is this one; plain: it has no escape. */
 static inline __attribute__((always_inline)) int
 chat_json_key_is(const chat_json_doc_t *doc, const chat_json_t *member,
-                 const char *key)
+                 const char *key, int plain)
 {
-    size_t     len = strlen(key);
-    chat_str_t own = chat_str(doc->text.data + member->key_start + 1,
-                              member->key_end - member->key_start - 2);
+    size_t               len = strlen(key);
+    uint32_t             own = member->key_end - member->key_start;
+    const unsigned char *text = doc->text.data + member->key_start + 1;
 
-    return member->key_has != 0
-               ? chat_json_same_decoded(own, key, len)
-               : member->key_end == member->key_start + (uint32_t) len + 2
-                     && chat_word_same(own.data, (const void *) key, len);
+    return !plain && member->key_has != 0
+               ? chat_json_same_decoded(chat_str(text, own - 2), key, len)
+               : own == (uint32_t) len + 2
+                     && chat_word_same(text, (const void *) key, len);
 }
 
 
 /* The same; then *found becomes the member. It is NULL at first. */
 static inline __attribute__((always_inline)) int
 chat_json_take(chat_json_doc_t *doc, const chat_json_t *member,
-               const char *key, const chat_json_t **found)
+               const char *key, int plain, const chat_json_t **found)
 {
-    if (!chat_json_key_is(doc, member, key)) {
+    if (!chat_json_key_is(doc, member, key, plain)) {
         return 0;
     }
 
@@ -150,10 +148,17 @@ chat_json_pick(chat_json_doc_t *doc, const chat_json_t *object,
 
     *value1 = *value2 = NULL;
 
+    if (object != NULL && (object->has & CHAT_JSON_KEYS) != 0) {
+        *value1 = chat_json_get(doc, object, key1);
+        *value2 = chat_json_get(doc, object, key2);
+        third = key3 ? chat_json_get(doc, object, key3) : NULL;
+        member = NULL;
+    }
+
     for (/* void */; member != NULL; member = member->next) {
-        (void) (chat_json_take(doc, member, key1, value1)
-                || chat_json_take(doc, member, key2, value2)
-                || (key3 && chat_json_take(doc, member, key3, &third)));
+        (void) (chat_json_take(doc, member, key1, 1, value1)
+                || chat_json_take(doc, member, key2, 1, value2)
+                || (key3 && chat_json_take(doc, member, key3, 1, &third)));
     }
 
     if (key3 != NULL) {

@@ -14,10 +14,9 @@
 #define CHAT_SCAN_SHORT 16
 #endif
 
-/* What a string has, by bits; in a tree what any value has. */
+/* What a string has, by bits; in a tree what any value has, and KEYS. */
 #define CHAT_JSON_ESCAPED 1 /* an escape */
 #define CHAT_JSON_VARIED 2  /* its canonical form may be another text */
-#define CHAT_JSON_KEYS 4    /* a key with an escape */
 
 /*
  * Returns the closing quote of a string; its text begins at p. Returns end if

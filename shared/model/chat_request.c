@@ -25,21 +25,15 @@ chat_request_add_step(chat_request_t *rq, chat_arena_t *arena)
 chat_call_t *
 chat_request_add_call(chat_request_t *rq, chat_arena_t *arena)
 {
-    chat_call_t *call;
+    chat_call_t *call = chat_arena_push(arena, &rq->calls, &rq->ncalls,
+                                        &rq->calls_size, sizeof(*call));
 
-    if (rq->nsteps == 0 && chat_request_add_step(rq, arena) == NULL) {
-        return NULL;
+    if (call != NULL) {
+        call->step = (uint32_t) (rq->nsteps - 1);
+        call->tenant = rq->tenant;
+        rq->steps[rq->nsteps - 1].count++;
     }
 
-    call = chat_arena_push(arena, &rq->calls, &rq->ncalls, &rq->calls_size,
-                           sizeof(*call));
-    if (call == NULL) {
-        return NULL;
-    }
-
-    call->step = (uint32_t) (rq->nsteps - 1);
-    call->tenant = rq->tenant;
-    rq->steps[rq->nsteps - 1].count++;
     return call;
 }
 

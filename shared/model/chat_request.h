@@ -147,7 +147,7 @@ typedef struct {
 /*
  * Appends a zeroed call or step to the request; the arrays grow in the arena.
  * A step's first/count and a call's step are kept: a call belongs to the last
- * step. NULL without memory.
+ * step, which there must be. NULL without memory.
  */
 chat_call_t *chat_request_add_call(chat_request_t *rq, chat_arena_t *arena);
 chat_step_t *chat_request_add_step(chat_request_t *rq, chat_arena_t *arena);

@@ -177,7 +177,7 @@ fuzz_is_changed(chat_json_doc_t *doc, const chat_json_t *member)
                                         "approval", "preliminary" };
 
     for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        if (chat_json_key_is(doc, member, keys[i])) {
+        if (chat_json_key_is(doc, member, keys[i], 0)) {
             return 1;
         }
     }

@@ -68,7 +68,7 @@ fuzz_key(chat_json_doc_t *doc, const chat_json_t *node)
     *end = '\0';
 
     if (strlen(name) == (size_t) (end - (unsigned char *) name)) {
-        NEED(chat_json_key_is(doc, node, name));
+        NEED(chat_json_key_is(doc, node, name, 0));
     }
 
     free(name);

@@ -193,6 +193,7 @@ without_memory_nothing_is_added(void **state)
     assert_int_equal(events.count, count);
     assert_int_equal(events.nmarks, 0);
 
+    assert_non_null(chat_request_add_step(&rq, arena));
     while (chat_request_add_call(&rq, arena) != NULL) {
         assert_true(rq.ncalls < 1000);
     }
@@ -233,21 +234,6 @@ calls_belong_to_the_last_step(void **state)
             assert_true(chat_str_is(rq.calls[k].id, "x"));
         }
     }
-
-    chat_arena_destroy(arena);
-}
-
-
-static void
-a_call_without_step_opens_one(void **state)
-{
-    chat_arena_t  *arena = chat_arena_create(0);
-    chat_request_t rq = { 0 };
-
-    assert_non_null(chat_request_add_call(&rq, arena));
-    assert_int_equal(rq.nsteps, 1);
-    assert_int_equal(rq.steps[0].first, 0);
-    assert_int_equal(rq.steps[0].count, 1);
 
     chat_arena_destroy(arena);
 }
@@ -341,7 +327,6 @@ main(void)
         cmocka_unit_test(events_keep_their_order),
         cmocka_unit_test(without_memory_nothing_is_added),
         cmocka_unit_test(calls_belong_to_the_last_step),
-        cmocka_unit_test(a_call_without_step_opens_one),
         cmocka_unit_test(s43_members_are_what_the_client_must_answer),
         cmocka_unit_test(s10_a_preliminary_output_settles_nothing),
         cmocka_unit_test(words_are_the_models),

@@ -361,10 +361,10 @@ members_are_found_by_their_decoded_key(void **state)
     assert_null(chat_json_get(&doc, doc.root, "t\\u0079pe"));
     assert_false(doc.duplicate);
 
-    assert_true(chat_json_key_is(&doc, node, "type"));
-    assert_false(chat_json_key_is(&doc, node, "typ"));
-    assert_false(chat_json_key_is(&doc, node, "typed"));
-    assert_false(chat_json_key_is(&doc, doc.root, ""));
+    assert_true(chat_json_key_is(&doc, node, "type", 0));
+    assert_false(chat_json_key_is(&doc, node, "typ", 0));
+    assert_false(chat_json_key_is(&doc, node, "typed", 0));
+    assert_false(chat_json_key_is(&doc, doc.root, "", 0));
 
     assert_null(chat_json_get(&doc, NULL, "type"));
     assert_null(chat_json_get(&doc, node, "type"));
@@ -503,10 +503,10 @@ members_are_found_by_their_type(void **state)
     assert_non_null(chat_json_typed(&doc, doc.root, "s", CHAT_JSON_STRING));
     assert_null(chat_json_typed(&doc, doc.root, "s", CHAT_JSON_ARRAY));
     assert_null(chat_json_typed(&doc, doc.root, "none", CHAT_JSON_NULL));
-    assert_true(
-        chat_json_has(&doc, chat_json_first(&doc, doc.root, "a"), "k", "v"));
-    assert_null(chat_json_first(&doc, doc.root, "e"));
-    assert_null(chat_json_first(&doc, doc.root, "s"));
+    assert_true(chat_json_has(
+        &doc, chat_json_first(chat_json_get(&doc, doc.root, "a")), "k", "v"));
+    assert_null(chat_json_first(chat_json_get(&doc, doc.root, "e")));
+    assert_null(chat_json_first(chat_json_get(&doc, doc.root, "s")));
     assert_true(chat_json_has(&doc, doc.root, "s", "x"));
     assert_false(chat_json_has(&doc, doc.root, "none", ""));
     assert_true(chat_json_flag(&doc, doc.root, "t"));

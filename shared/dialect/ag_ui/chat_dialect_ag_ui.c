@@ -36,9 +36,15 @@ chat_ag_ui_tool_said(chat_json_doc_t *doc, const chat_json_t *message,
 
 
 chat_role_e
-chat_ag_ui_role(chat_json_doc_t *doc, const chat_json_t *message)
+chat_ag_ui_role(chat_json_doc_t *doc, const chat_json_t *message,
+                const chat_json_t **calls, const chat_json_t **id)
 {
-    chat_str_t role = chat_json_text(doc, message, "role");
+    chat_str_t         role;
+    const chat_json_t *node;
+
+    chat_json_pick(doc, message, "role", &node, "toolCalls", calls,
+                   "toolCallId", id);
+    role = chat_json_string(doc, node);
 
     return chat_str_is(role, "user")        ? CHAT_ROLE_USER
            : chat_str_is(role, "assistant") ? CHAT_ROLE_ASSISTANT
@@ -61,7 +67,8 @@ static void
 read_tools(chat_transcript_t *t)
 {
     chat_str_t         name;
-    const chat_json_t *node = chat_json_first(t->doc, t->doc->root, "tools");
+    const chat_json_t *node =
+        chat_json_first(chat_json_get(t->doc, t->doc->root, "tools"));
 
     chat_table_init(&t->rq->tools, t->arena);
 
@@ -75,11 +82,18 @@ read_tools(chat_transcript_t *t)
 }
 
 
+static chat_role_e
+message_role(chat_transcript_t *t)
+{
+    return chat_ag_ui_role(t->doc, t->message, &t->member, &t->id);
+}
+
+
 static void
-message_calls(chat_transcript_t *t, const chat_json_t *message)
+message_calls(chat_transcript_t *t)
 {
     chat_call_t       *call;
-    const chat_json_t *node = chat_json_first(t->doc, message, "toolCalls");
+    const chat_json_t *node = chat_json_first(t->member);
 
     for (/* void */; node != NULL; node = node->next) {
         call =
@@ -95,10 +109,10 @@ message_calls(chat_transcript_t *t, const chat_json_t *message)
 
 
 static void
-message_result(chat_transcript_t *t, const chat_json_t *message)
+message_result(chat_transcript_t *t)
 {
-    chat_transcript_result(t, chat_json_text(t->doc, message, "toolCallId"),
-                           CHAT_KIND_CLIENT, message, message);
+    chat_transcript_result(t, chat_json_string(t->doc, t->id),
+                           CHAT_KIND_CLIENT, t->message, t->message);
 }
 
 
@@ -156,11 +170,11 @@ call_result(chat_transcript_t *t, chat_call_t *call)
 static int
 is_message(const chat_result_t *result, chat_json_doc_t *payload)
 {
-    const chat_json_t *root = payload->root;
+    const chat_json_t *calls, *id;
 
-    return chat_ag_ui_role(payload, root) == CHAT_ROLE_RESULTS
-           && chat_str_eq(chat_json_text(payload, root, "toolCallId"),
-                          result->id);
+    return chat_ag_ui_role(payload, payload->root, &calls, &id)
+               == CHAT_ROLE_RESULTS
+           && chat_str_eq(chat_json_string(payload, id), result->id);
 }
 
 
@@ -338,7 +352,8 @@ message_says(chat_transcript_digest_t *transcript, const chat_json_t *message,
         say(transcript, "of", chat_json_get(doc, message, "toolCallId"));
         say(transcript, "error", chat_json_get(doc, message, "error"));
         say(transcript, *what, chat_json_get(doc, message, "content"));
-        say_calls(transcript, chat_json_first(doc, message, "toolCalls"));
+        say_calls(transcript,
+                  chat_json_first(chat_json_get(doc, message, "toolCalls")));
     }
 }
 
@@ -349,7 +364,7 @@ message_says(chat_transcript_digest_t *transcript, const chat_json_t *message,
 static const chat_transcript_form_t form = {
     .list = "messages",
     .content = "content",
-    .role = chat_ag_ui_role,
+    .role = message_role,
     .calls = message_calls,
     .results = message_result,
     .args = call_args,
@@ -369,7 +384,8 @@ read_resume(chat_transcript_t *t)
 {
     chat_str_t         id;
     chat_request_t    *rq = t->rq;
-    const chat_json_t *node = chat_json_first(t->doc, t->doc->root, "resume");
+    const chat_json_t *node =
+        chat_json_first(chat_json_get(t->doc, t->doc->root, "resume"));
 
     for (/* void */; node != NULL && t->rc == CHAT_OK; node = node->next) {
         id = chat_json_text(t->doc, node, "interruptId");

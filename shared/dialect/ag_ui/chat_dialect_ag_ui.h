@@ -42,7 +42,8 @@ chat_rc_e chat_ag_ui_read(void *reader, const chat_frame_t *frame);
 chat_kind_e chat_ag_ui_kind(const chat_request_t *rq, chat_str_t name);
 
 /* ASIDE: reasoning, activity, developer and others, between messages. */
-chat_role_e chat_ag_ui_role(chat_json_doc_t *doc, const chat_json_t *message);
+chat_role_e chat_ag_ui_role(chat_json_doc_t *doc, const chat_json_t *message,
+                            const chat_json_t **calls, const chat_json_t **id);
 
 /* What a tool message says: its error, or else its content; or NULL. */
 const chat_json_t *chat_ag_ui_tool_said(chat_json_doc_t   *doc,

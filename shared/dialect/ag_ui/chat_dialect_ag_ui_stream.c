@@ -252,7 +252,7 @@ interrupts(reader_t *r)
     chat_json_doc_t   *doc = r->reader.doc;
     const chat_json_t *outcome = chat_reader_get(&r->reader, "outcome");
     const chat_json_t *node,
-        *first = chat_json_first(doc, outcome, "interrupts");
+        *first = chat_json_first(chat_json_get(doc, outcome, "interrupts"));
 
     for (node = first; node != NULL; node = node->next) {
         id = chat_json_text(doc, node, "id");
@@ -384,26 +384,26 @@ snapshot(reader_t *r, live_t *own)
 {
     chat_str_t         parent;
     chat_json_doc_t   *doc = r->reader.doc;
-    const chat_json_t *node, *first, *call;
+    const chat_json_t *node, *first, *call, *id;
 
-    first = chat_json_first(doc, doc->root, "messages");
+    first = chat_json_first(chat_json_get(doc, doc->root, "messages"));
 
     /* earlier turns are over */
     for (node = first; node != NULL; node = node->next) {
-        if (chat_ag_ui_role(doc, node) == CHAT_ROLE_USER) {
+        if (chat_ag_ui_role(doc, node, &call, &id) == CHAT_ROLE_USER) {
             first = node->next;
         }
     }
 
     for (node = first; node != NULL; node = node->next) {
-        switch (chat_ag_ui_role(doc, node)) {
+        switch (chat_ag_ui_role(doc, node, &call, &id)) {
         case CHAT_ROLE_RESULTS:
             snapshot_result(r, node);
             break;
 
         case CHAT_ROLE_ASSISTANT:
             parent = chat_json_text(doc, node, "id");
-            call = chat_json_first(doc, node, "toolCalls");
+            call = chat_json_first(call);
 
             for (/* void */; call != NULL; call = call->next) {
                 snapshot_call(r, parent, call);

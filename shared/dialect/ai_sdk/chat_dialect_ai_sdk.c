@@ -120,8 +120,7 @@ read_approval(chat_json_doc_t *doc, const chat_json_t *part,
 
 
 static void
-read_call(chat_transcript_t *t, const chat_json_t *message,
-          const chat_json_t *part, chat_str_t name)
+read_call(chat_transcript_t *t, const chat_json_t *part, chat_str_t name)
 {
     chat_call_t       *call;
     chat_step_t       *step;
@@ -141,7 +140,7 @@ read_call(chat_transcript_t *t, const chat_json_t *message,
     call->name = name;
     call->ready = state != CHAT_PART_UNKNOWN && state != CHAT_PART_STREAMING;
     call->dynamic = chat_json_has(t->doc, part, "type", "dynamic-tool") != 0;
-    call->in_last_message = message == body->last;
+    call->in_last_message = t->message == body->last;
     call->outcome = state == CHAT_PART_DENIED  ? CHAT_OUTCOME_DENIED
                     : state == CHAT_PART_ERROR ? CHAT_OUTCOME_ERROR
                     : state != CHAT_PART_OK    ? CHAT_OUTCOME_NONE
@@ -156,7 +155,7 @@ read_call(chat_transcript_t *t, const chat_json_t *message,
     }
 
     step = &t->rq->steps[t->rq->nsteps - 1];
-    step->message = chat_json_text(t->doc, message, "id");
+    step->message = chat_json_text(t->doc, t->message, "id");
     step->ordinal = body->starts != 0 ? body->starts - 1 : 0;
 }
 
@@ -165,9 +164,14 @@ read_call(chat_transcript_t *t, const chat_json_t *message,
 
 
 static chat_role_e
-message_role(chat_json_doc_t *doc, const chat_json_t *message)
+message_role(chat_transcript_t *t)
 {
-    chat_str_t role = chat_json_text(doc, message, "role");
+    chat_str_t         role;
+    const chat_json_t *node;
+
+    chat_json_pick(t->doc, t->message, "role", &node, "parts", &t->member,
+                   NULL, NULL);
+    role = chat_json_string(t->doc, node);
 
     return chat_str_is(role, "user")        ? CHAT_ROLE_USER
            : chat_str_is(role, "assistant") ? CHAT_ROLE_ASSISTANT
@@ -176,11 +180,11 @@ message_role(chat_json_doc_t *doc, const chat_json_t *message)
 
 
 static void
-message_calls(chat_transcript_t *t, const chat_json_t *message)
+message_calls(chat_transcript_t *t)
 {
     body_t            *body = t->data;
     chat_str_t         name, type;
-    const chat_json_t *part = chat_json_first(t->doc, message, "parts");
+    const chat_json_t *part = chat_json_first(t->member);
 
     body->starts = 0;
     body->text = 0;
@@ -194,7 +198,7 @@ message_calls(chat_transcript_t *t, const chat_json_t *message)
 
         } else if (chat_ai_sdk_part_call(t->doc, part, &name)) {
             body->text = 0;
-            read_call(t, message, part, name);
+            read_call(t, part, name);
 
         } else if (chat_str_is(type, "text")) {
             body->text = 1;
@@ -470,7 +474,8 @@ message_says(chat_transcript_digest_t *transcript, const chat_json_t *message,
     chat_json_doc_t   *doc = &transcript->doc;
     chat_buf_t        *text = transcript->text;
     chat_str_t         role = chat_json_text(doc, message, "role");
-    const chat_json_t *value, *part = chat_json_first(doc, message, "parts");
+    const chat_json_t *value,
+        *part = chat_json_first(chat_json_get(doc, message, "parts"));
     const char *const *key;
 
     for (/* void */; part != NULL && part->end <= until; part = part->next) {

@@ -56,29 +56,31 @@ block_is(chat_json_doc_t *doc, const chat_json_t *block, chat_str_t *text)
 
 
 static chat_role_e
-message_role(chat_json_doc_t *doc, const chat_json_t *message)
+message_role(chat_transcript_t *t)
 {
-    if (chat_json_has(doc, message, "role", "assistant")) {
+    const chat_json_t *role;
+
+    chat_json_pick(t->doc, t->message, "role", &role, "content", &t->member,
+                   NULL, NULL);
+
+    if (chat_json_is(t->doc, role, "assistant")) {
         return CHAT_ROLE_ASSISTANT;
     }
 
-    if (!chat_json_has(doc, message, "role", "user")) {
-        return CHAT_ROLE_OTHER;
-    }
-
     /* an object alone is no content */
-    return chat_json_typed(doc, message, "content", CHAT_JSON_OBJECT)
+    return !chat_json_is(t->doc, role, "user") ? CHAT_ROLE_OTHER
+           : t->member && t->member->type == CHAT_JSON_OBJECT
                ? CHAT_ROLE_RESULTS
                : CHAT_ROLE_USER;
 }
 
 
 static void
-message_calls(chat_transcript_t *t, const chat_json_t *message)
+message_calls(chat_transcript_t *t)
 {
     chat_kind_e        kind;
     chat_call_t       *call;
-    const chat_json_t *block = chat_json_first(t->doc, message, "content");
+    const chat_json_t *block = chat_json_first(t->member);
 
     for (/* void */; block != NULL; block = block->next) {
         call = is_call(t->doc, block, &kind) ? chat_transcript_call(
@@ -94,10 +96,10 @@ message_calls(chat_transcript_t *t, const chat_json_t *message)
 
 
 static void
-message_results(chat_transcript_t *t, const chat_json_t *message)
+message_results(chat_transcript_t *t)
 {
-    int                is_result, first = message == t->behind;
-    const chat_json_t *block = chat_json_first(t->doc, message, "content");
+    int                is_result, first = t->message == t->behind;
+    const chat_json_t *block = chat_json_first(t->member);
 
     for (/* void */; block != NULL; block = block->next) {
         is_result = chat_json_has(t->doc, block, "type", "tool_result");

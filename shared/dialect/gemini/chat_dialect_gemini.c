@@ -17,14 +17,6 @@
 #include "dialect/gemini/chat_dialect_gemini.h"
 
 
-/* 1 if a content is the model's; all others are of the user's side. */
-static int
-is_model(chat_json_doc_t *doc, const chat_json_t *content)
-{
-    return chat_json_has(doc, content, "role", "model");
-}
-
-
 /* A request may spell the key of a member in either way. */
 static const chat_json_t *
 either(chat_json_doc_t *doc, const chat_json_t *part, const char *key,
@@ -154,9 +146,14 @@ part_is(chat_json_doc_t *doc, const chat_json_t *part, chat_str_t *text)
 
 
 static chat_role_e
-content_role(chat_json_doc_t *doc, const chat_json_t *content)
+content_role(chat_transcript_t *t)
 {
-    return is_model(doc, content) ? CHAT_ROLE_ASSISTANT : CHAT_ROLE_USER;
+    const chat_json_t *role;
+
+    chat_json_pick(t->doc, t->message, "role", &role, "parts", &t->member,
+                   NULL, NULL);
+    return chat_json_is(t->doc, role, "model") ? CHAT_ROLE_ASSISTANT
+                                               : CHAT_ROLE_USER;
 }
 
 
@@ -223,11 +220,10 @@ add_pieces(chat_transcript_t *t, const chat_json_t *function)
 
 
 static void
-content_calls(chat_transcript_t *t, const chat_json_t *content)
+content_calls(chat_transcript_t *t)
 {
     body_t            *body = t->data;
-    const chat_json_t *part, *function;
-    const chat_json_t *parts = chat_json_get(t->doc, content, "parts");
+    const chat_json_t *part, *function, *parts = t->member;
 
     body->in_call &= t->has_step;
     body->nresults = 0;
@@ -252,10 +248,9 @@ content_calls(chat_transcript_t *t, const chat_json_t *content)
 
 
 static void
-content_results(chat_transcript_t *t, const chat_json_t *content)
+content_results(chat_transcript_t *t)
 {
-    const chat_json_t *part, *response;
-    const chat_json_t *parts = chat_json_get(t->doc, content, "parts");
+    const chat_json_t *part, *response, *parts = t->member;
     body_t            *body = t->data;
     result_t          *result;
 
@@ -476,7 +471,7 @@ find_front(chat_json_doc_t *doc, const chat_json_t *model, chat_front_t *front)
         return CHAT_BAD;
     }
 
-    while (model->next != NULL && is_model(doc, model->next)) {
+    while (chat_json_has(doc, model->next, "role", "model")) {
         model = model->next;
     }
 

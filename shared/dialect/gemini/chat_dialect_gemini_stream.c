@@ -127,7 +127,7 @@ has_other(chat_json_doc_t *doc, const chat_json_t *object,
 
     for (member = object->child; member && *key; member = member->next) {
         key = keys;
-        while (*key && !chat_json_key_is(doc, member, *key)) {
+        while (*key && !chat_json_key_is(doc, member, *key, 0)) {
             key++;
         }
     }

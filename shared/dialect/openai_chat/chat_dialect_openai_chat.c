@@ -41,7 +41,8 @@ static chat_str_t
 read_function(chat_json_doc_t *doc, const chat_json_t *call,
               const chat_json_t **args)
 {
-    const chat_json_t *name, *function = chat_json_get(doc, call, "function");
+    const chat_json_t *name, *input;
+    const chat_json_t *function = chat_json_get(doc, call, "function");
 
     if (function == NULL) {
         function = chat_json_get(doc, call, "custom");
@@ -49,13 +50,9 @@ read_function(chat_json_doc_t *doc, const chat_json_t *call,
 
     /* without one the call itself may have the name */
     function = function ? function : call;
-    chat_json_pick(doc, function, "name", &name, "arguments", args, NULL,
-                   NULL);
-
-    if (*args == NULL) {
-        *args = chat_json_get(doc, function, "input");
-    }
-
+    chat_json_pick(doc, function, "name", &name, "arguments", args, "input",
+                   &input);
+    *args = *args ? *args : input;
     return chat_json_string(doc, name);
 }
 
@@ -64,9 +61,14 @@ read_function(chat_json_doc_t *doc, const chat_json_t *call,
 
 
 static chat_role_e
-message_role(chat_json_doc_t *doc, const chat_json_t *message)
+message_role(chat_transcript_t *t)
 {
-    chat_str_t role = chat_json_text(doc, message, "role");
+    chat_str_t         role;
+    const chat_json_t *node;
+
+    chat_json_pick(t->doc, t->message, "role", &node, "tool_calls", &t->member,
+                   "tool_call_id", &t->id);
+    role = chat_json_string(t->doc, node);
 
     return chat_str_is(role, "user")        ? CHAT_ROLE_USER
            : chat_str_is(role, "assistant") ? CHAT_ROLE_ASSISTANT
@@ -78,11 +80,10 @@ message_role(chat_json_doc_t *doc, const chat_json_t *message)
 
 
 static void
-message_calls(chat_transcript_t *t, const chat_json_t *message)
+message_calls(chat_transcript_t *t)
 {
     chat_call_t       *call;
-    const chat_json_t *id, *type;
-    const chat_json_t *node = chat_json_first(t->doc, message, "tool_calls");
+    const chat_json_t *id, *type, *node = chat_json_first(t->member);
 
     for (/* void */; node != NULL; node = node->next) {
         chat_json_pick(t->doc, node, "id", &id, "type", &type, NULL, NULL);
@@ -95,10 +96,10 @@ message_calls(chat_transcript_t *t, const chat_json_t *message)
 
 
 static void
-message_result(chat_transcript_t *t, const chat_json_t *message)
+message_result(chat_transcript_t *t)
 {
-    chat_transcript_result(t, chat_json_text(t->doc, message, "tool_call_id"),
-                           CHAT_KIND_CLIENT, message, message);
+    chat_transcript_result(t, chat_json_string(t->doc, t->id),
+                           CHAT_KIND_CLIENT, t->message, t->message);
 }
 
 
@@ -162,7 +163,7 @@ read_request(chat_transcript_t *t)
 
     chat_json_pick(doc, doc->root, "messages", &list, "stream", &stream, NULL,
                    NULL);
-    first = list && list->type == CHAT_JSON_ARRAY ? list->child : NULL;
+    first = chat_json_first(list);
 
     if (chat_json_text(doc, first, "role").len == 0
         || chat_json_get(doc, first, "parts") != NULL)

@@ -227,12 +227,13 @@ find_answer(chat_json_doc_t *doc, const chat_json_t *item, chat_str_t *id)
 /* ---- requests ---- */
 
 static chat_role_e
-item_role(chat_json_doc_t *doc, const chat_json_t *item)
+item_role(chat_transcript_t *t)
 {
-    chat_str_t            id;
-    const chat_json_t    *type = chat_json_get(doc, item, "type");
-    const chat_json_t    *role = chat_json_get(doc, item, "role");
-    chat_responses_call_t call;
+    chat_str_t         id;
+    chat_json_doc_t   *doc = t->doc;
+    const chat_json_t *type, *role;
+
+    chat_json_pick(doc, t->message, "type", &type, "role", &role, NULL, NULL);
 
     if (chat_json_is(doc, type, "message") || (type == NULL && role != NULL)) {
         return chat_json_is(doc, role, "assistant") ? CHAT_ROLE_ASSISTANT
@@ -243,24 +244,24 @@ item_role(chat_json_doc_t *doc, const chat_json_t *item)
     /* clients refer by id to items of the model */
     if (chat_json_is(doc, type, "reasoning")
         || chat_json_is(doc, type, "item_reference")
-        || chat_responses_call(doc, item, &call))
+        || find_type(chat_json_string(doc, type)) != NULL)
     {
         return CHAT_ROLE_ASSISTANT;
     }
 
-    return find_answer(doc, item, &id) != NULL ? CHAT_ROLE_RESULTS
-                                               : CHAT_ROLE_ASIDE;
+    return find_answer(doc, t->message, &id) != NULL ? CHAT_ROLE_RESULTS
+                                                     : CHAT_ROLE_ASIDE;
 }
 
 
 static void
-item_call(chat_transcript_t *t, const chat_json_t *item)
+item_call(chat_transcript_t *t)
 {
     chat_call_t          *call;
     chat_responses_call_t read;
 
-    call = chat_responses_call(t->doc, item, &read)
-               ? chat_transcript_call(t, item, read.id)
+    call = chat_responses_call(t->doc, t->message, &read)
+               ? chat_transcript_call(t, t->message, read.id)
                : NULL;
 
     if (call != NULL) {
@@ -273,13 +274,13 @@ item_call(chat_transcript_t *t, const chat_json_t *item)
 
 
 static void
-item_result(chat_transcript_t *t, const chat_json_t *item)
+item_result(chat_transcript_t *t)
 {
     chat_str_t                   id;
-    const chat_responses_type_t *type = find_answer(t->doc, item, &id);
+    const chat_responses_type_t *type = find_answer(t->doc, t->message, &id);
 
     if (type != NULL) {
-        chat_transcript_result(t, id, type->kind, item, item);
+        chat_transcript_result(t, id, type->kind, t->message, t->message);
     }
 }
 
@@ -287,14 +288,15 @@ item_result(chat_transcript_t *t, const chat_json_t *item)
 static chat_str_t
 call_args(chat_transcript_t *t, chat_call_t *call)
 {
-    chat_responses_call_t read;
+    const chat_responses_type_t *type =
+        find_type(chat_json_text(t->doc, call->node, "type"));
 
-    if (!chat_responses_call(t->doc, call->node, &read)) {
-        return chat_str(NULL, 0); /* its type was read before: no memory */
+    if (type == NULL) {
+        return chat_str(NULL, 0); /* it was read before: no memory */
     }
 
     return chat_transcript_args(
-        t, chat_responses_args(t->doc, call->node, read.type), call);
+        t, chat_responses_args(t->doc, call->node, type), call);
 }
 
 
