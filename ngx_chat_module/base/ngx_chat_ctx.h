@@ -250,8 +250,8 @@ struct ngx_chat_ctx_s {
     ngx_chat_filter_t  *filter;       /* of an upstream's answer; or NULL */
     ngx_chat_orphan_t  *orphan; /* once its upstream may outlive its client */
 
-    unsigned managed : 1; /* its batch has a name */
-    unsigned counted : 1; /* among the requests that are over */
+    ngx_uint_t managed; /* its batch has a name */
+    ngx_uint_t counted; /* among the requests that are over */
 };
 
 

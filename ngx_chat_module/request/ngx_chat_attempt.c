@@ -53,7 +53,7 @@ ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k)
 
     ctx->attempt.claiming = 0;
     ctx->barrier.q.voided = k;
-    attempt = chat_gate_attempt(&ctx->barrier.q, k);
+    chat_gate_attempt(&ctx->barrier.q, k, &attempt);
     attempt.is_void = 1;
     put_attempt(ctx, &attempt);
 }
@@ -132,9 +132,9 @@ put_outcome(ngx_chat_ctx_t *ctx, chat_end_e end)
 {
     uint32_t       status = ctx->attempt.unput ? ctx->response.status : 0;
     ngx_uint_t     unsent = ngx_chat_upstream_unsent(ctx);
-    chat_attempt_t attempt =
-        chat_gate_attempt(&ctx->barrier.q, ctx->attempt.k);
+    chat_attempt_t attempt;
 
+    chat_gate_attempt(&ctx->barrier.q, ctx->attempt.k, &attempt);
     ctx->attempt.unput = 0;
     ctx->response.ended = unsent || end != CHAT_END_NONE;
 
@@ -394,7 +394,7 @@ rejoin(ngx_chat_ctx_t *ctx, int all)
         ngx_chat_writer_end(ctx, 0); /* its beginning is gone */
     }
 
-    attempt = chat_gate_attempt(q, ctx->attempt.k);
+    chat_gate_attempt(q, ctx->attempt.k, &attempt);
     attempt.answer = ctx->response.answered ? ctx->response.status : 0;
     attempt.recording = attempt.answer == 0   ? CHAT_RECORDING_UNKNOWN
                         : ctx->writer != NULL ? CHAT_RECORDING_KEPT

@@ -208,8 +208,9 @@ int chat_gate_leaves_nothing(const chat_question_t *q);
 size_t chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
                        int payloads, size_t max_result, chat_facts_t *facts);
 
-/* Attempt k as this request's; nothing is said of its answer. */
-chat_attempt_t chat_gate_attempt(const chat_question_t *q, uint32_t k);
+/* *out: attempt k as this request's; nothing is said of its answer. */
+void chat_gate_attempt(const chat_question_t *q, uint32_t k,
+                       chat_attempt_t *out);
 
 /*
  * Appends claim/k for this request. The first join of a body that is complete

@@ -369,29 +369,28 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
 }
 
 
-chat_attempt_t
-chat_gate_attempt(const chat_question_t *q, uint32_t k)
+void
+chat_gate_attempt(const chat_question_t *q, uint32_t k, chat_attempt_t *out)
 {
-    chat_attempt_t attempt = { .k = k,
-                               .worker = q->worker,
-                               .request = q->request,
-                               .ms = q->now,
-                               .results = q->sent_results };
+    *out = (chat_attempt_t){ .k = k,
+                             .worker = q->worker,
+                             .request = q->request,
+                             .ms = q->now,
+                             .results = q->sent_results };
+    memcpy(out->retry_key, q->retry_key, 16);
 
     if (q->sent_results.data != NULL) { /* else it has no siblings */
-        memcpy(attempt.signature, q->signature, 16);
+        memcpy(out->signature, q->signature, 16);
     }
-
-    memcpy(attempt.retry_key, q->retry_key, 16);
-    return attempt;
 }
 
 
 void
 chat_gate_claim(const chat_question_t *q, uint32_t k, chat_facts_t *facts)
 {
-    chat_attempt_t attempt = chat_gate_attempt(q, k);
+    chat_attempt_t attempt;
 
+    chat_gate_attempt(q, k, &attempt);
     chat_facts_claim(facts, &attempt);
 }
 

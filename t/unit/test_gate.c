@@ -539,11 +539,11 @@ a_claim_that_lacks_its_results_has_no_siblings(void **state)
     chat_attempt_t  attempt;
     chat_question_t q = { .signature = { 1 } };
 
-    attempt = chat_gate_attempt(&q, 1);
+    chat_gate_attempt(&q, 1, &attempt);
     assert_false(chat_gate_asks_the_same(&q, &attempt));
 
     q.sent_results = chat_cstr("");
-    attempt = chat_gate_attempt(&q, 1);
+    chat_gate_attempt(&q, 1, &attempt);
     assert_true(chat_gate_asks_the_same(&q, &attempt));
 }
 
