@@ -180,7 +180,7 @@ live('a full zone: a fact that finds no room wakes no request', async (t) => {
   /* The room that is left in the blocks of these batches differs. */
   const batches = Array.from({ length: 30 }, (_, i) => new Batch(scene,
     new Batch(scene, 2).calls.map((call, k) => ({ ...call,
-      id: `${call.id}${'y'.repeat(k ? 30 + i * 2 : 53)}` }))));
+      id: `${call.id}${'y'.repeat(k ? 230 + i * 2 : 200)}` }))));
   const firsts = batches.map((batch) => batch.continue(batch.results([0])));
   await held(batches.at(-1), firsts.at(-1));
   const fillers = Array.from({ length: 4 }, () => new Batch(scene, 150));

@@ -22,8 +22,7 @@
 #define NGX_CHAT_SHM_EVICT_LOOKS 64 /* batches tried for one allocation */
 #define NGX_CHAT_SHM_RESERVE 8      /* 1/8 of the zone takes no new batch */
 #define NGX_CHAT_SHM_BUCKET 256     /* bytes of the zone for each bucket */
-#define NGX_CHAT_SHM_FIRST 512      /* bytes of a batch's first block */
-#define NGX_CHAT_SHM_BLOCK 1024     /* and of the others */
+#define NGX_CHAT_SHM_BLOCK 1024     /* bytes of a batch and its facts */
 
 
 static void delete_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch);
@@ -495,7 +494,7 @@ ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
     }
 
     if (admits(ctx, tenant, NULL, sizeof(*batch))) {
-        batch = ngx_chat_shm_alloc(ctx, tenant, NULL, NGX_CHAT_SHM_FIRST,
+        batch = ngx_chat_shm_alloc(ctx, tenant, NULL, NGX_CHAT_SHM_BLOCK,
                                    NGX_CHAT_SHM_BATCHES);
     }
 
@@ -505,7 +504,7 @@ ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
     }
 
     ngx_queue_init(&batch->block.queue);
-    batch->block.size = NGX_CHAT_SHM_FIRST;
+    batch->block.size = NGX_CHAT_SHM_BLOCK;
     batch->name = key->name;
     batch->tenant = tenant;
     start_batch(batch);
@@ -780,7 +779,7 @@ delete_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
         batch->next->link = batch->link;
     }
 
-    ngx_chat_shm_free(ctx, tenant, batch, NGX_CHAT_SHM_FIRST);
+    ngx_chat_shm_free(ctx, tenant, batch, NGX_CHAT_SHM_BLOCK);
     leave_tenant(ctx, tenant);
 }
 
