@@ -566,6 +566,11 @@ ngx_chat_writer_begin(ngx_chat_ctx_t *ctx)
     writer->worker = ctx->worker;
     writer->store = ctx->worker->store;
     writer->conf = ctx->conf;
+
+    if (writer->store->expect != NULL) { /* it joins its decision soon */
+        writer->store->expect(writer->store, &ctx->barrier.q.key);
+    }
+
     writer->most = NGX_CHAT_WRITER_ENTRY;
     writer->ttl = (uint32_t) ctx->conf->record_ttl;
     writer->head.failed = encoded & 1;

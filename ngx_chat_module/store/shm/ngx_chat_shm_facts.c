@@ -120,7 +120,10 @@ ngx_chat_shm_facts_expect(chat_store_t *store, const chat_key_t *key)
 {
     ngx_chat_shm_ctx_t *ctx = (ngx_chat_shm_ctx_t *) store;
 
+    /* the batch, and for the notification its watches */
     __builtin_prefetch(bucket_of(ctx->sh, &key->name), 1);
+    __builtin_prefetch(&ctx->base.watches[chat_word_at(key->name.bytes)
+                                          % NGX_CHAT_WATCH_BUCKETS]);
 }
 
 
