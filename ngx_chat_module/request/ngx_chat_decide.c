@@ -705,27 +705,13 @@ ngx_chat_decide_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
 }
 
 
-chat_rc_e
-ngx_chat_decide_read(chat_rc_e rc, const chat_fact_t *facts, size_t n,
-                     chat_arena_t **scratch, chat_batch_t *batch)
-{
-    *scratch = rc == CHAT_OK ? chat_arena_create(0) : NULL;
-
-    return rc != CHAT_OK      ? rc
-           : *scratch == NULL ? CHAT_ERROR
-                              : chat_batch_read(facts, n, *scratch, batch);
-}
-
-
 static void
 on_look(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
-    chat_batch_t  batch;
-    chat_arena_t *scratch;
+    chat_batch_t batch;
 
-    rc = ngx_chat_decide_read(rc, facts, n, &scratch, &batch);
+    rc = rc ? rc : chat_batch_read(facts, n, of->op.arena, &batch);
     ngx_chat_decide_looked(of->ctx, rc, &batch);
-    chat_arena_destroy(scratch);
 }
 
 

@@ -216,12 +216,11 @@ on_look(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
     ngx_queue_t       due, *q;
     chat_batch_t      batch;
-    chat_arena_t     *scratch;
     ngx_chat_ctx_t   *ctx;
     ngx_connection_t *c;
     ngx_chat_group_t *group = op->data;
 
-    rc = ngx_chat_decide_read(rc, facts, n, &scratch, &batch);
+    rc = rc ? rc : chat_batch_read(facts, n, op->arena, &batch);
     ngx_log_debug2(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
                    "chat wake-up: rc %d, requests %ui", rc, group->count);
 
@@ -253,7 +252,6 @@ on_look(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
     }
 
     group->busy = 0;
-    chat_arena_destroy(scratch);
     group_check(group);
 }
 

@@ -80,14 +80,6 @@ void ngx_chat_decide_begin(ngx_chat_ctx_t *ctx);
 void ngx_chat_decide_look(ngx_chat_ctx_t *ctx, const chat_facts_t *facts,
                           chat_store_watch_t *watch);
 
-/*
- * Reads a reply of the store: the batch, with its strings in *scratch, which
- * the caller destroys. Returns rc, or CHAT_ERROR without memory.
- */
-chat_rc_e ngx_chat_decide_read(chat_rc_e rc, const chat_fact_t *facts,
-                               size_t n, chat_arena_t **scratch,
-                               chat_batch_t *batch);
-
 /* The reply to a look at its batch; batch is valid if rc is CHAT_OK. */
 void ngx_chat_decide_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
                             const chat_batch_t *batch);

@@ -109,6 +109,7 @@ ngx_chat_store_deliver(chat_store_op_t *op)
     }
 
     op->answer = NULL;
+    op->arena = ok ? reply->arena : NULL;
     ngx_chat_store_forget(op);
 
     /* done() may free the memory of op */

@@ -27,7 +27,8 @@ typedef struct chat_store_op_s chat_store_op_t;
 /*
  * A query under way. The caller owns it, zeroes it before first use, sets
  * done, data and brief, and may use it again after done() or cancel(). facts
- * (and the payloads in them, for payloads()) are valid in done() only. rc:
+ * (and the payloads in them, for payloads()) are valid in done() only, as what
+ * done() puts into the arena. rc:
  * CHAT_OK; CHAT_LIMIT: the store has no room for these facts; CHAT_ERROR: the
  * query failed, and the store may have the facts or not.
  */
@@ -40,7 +41,8 @@ struct chat_store_op_s {
     chat_store_op_t **link;  /* that points to this one in a list */
     chat_store_op_t  *next;
     void             *answer;
-    chat_rc_e         rc;
+    chat_arena_t *arena; /* in done(): has the facts; NULL: there are none */
+    chat_rc_e     rc;
 };
 
 /* A standing interest in a key; owned and zeroed by the caller likewise. */

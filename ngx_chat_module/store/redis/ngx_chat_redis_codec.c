@@ -345,6 +345,7 @@ finish(ngx_chat_redis_cmd_t *cmd, redisReply *reply, chat_rc_e rc,
     if (op != NULL) {
         op->store = NULL;
         op->answer = NULL;
+        op->arena = cmd->arena;
         op->done(op, rc, facts, n);
     }
 

@@ -80,11 +80,12 @@ lock_batch(ngx_chat_shm_ctx_t *shm, const chat_key_t *key)
 }
 
 
-/* With the lock: a reply with all facts of the batch, if not NULL. */
+/* With the lock: a reply with all facts of the batch; NULL: with none. */
 static chat_facts_t *
 all_facts(ngx_chat_shm_batch_t *batch)
 {
-    chat_facts_t        *reply = ngx_chat_store_reply();
+    static chat_facts_t  nothing;
+    chat_facts_t        *reply = batch ? ngx_chat_store_reply() : &nothing;
     ngx_chat_shm_fact_t *fact;
 
     for (fact = batch && reply ? batch->first : NULL; fact; fact = fact->next)
