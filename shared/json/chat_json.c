@@ -12,347 +12,339 @@
 #include "json/chat_json.h"
 #include "json/chat_json_scan.h"
 
-#define CHAT_JSON_FEW 32   /* nodes that are allocated at first, and */
-#define CHAT_JSON_MANY 256 /* at a time of a large text */
+#define CHAT_JSON_SPACES \
+    (1ull << ' ' | 1ull << '\n' | 1ull << '\r' | 1ull << '\t')
+#define CHAT_JSON_NODES 32 /* that are allocated at a time */
 
 /* An array or object that the parser has not closed yet. */
 typedef struct {
     chat_json_t     *node;
-    chat_json_t    **tail;    /* where its next child goes */
-    chat_json_type_e least;   /* of the children that the tree has */
-    uint32_t         key_len; /* of the last member; 0: there is none */
-    unsigned char    close;   /* its last bracket */
+    chat_json_t    **tail;  /* where its next child goes */
+    uint32_t         rank;  /* of the last member's key, at first 0 */
+    chat_json_type_e least; /* of the children that the tree has */
+    unsigned char    close; /* its last bracket */
 } chat_json_open_t;
 
 /*
- * The functions that read take the cursor and return where it is then; NULL:
- * the parser is done, and rc says how.
+ * The functions that read go on at this place of the text, which is before the
+ * end, and move it; they return 0 when the parser is done. Of an array or
+ * object the text ends with a bracket: only behind one can be its end.
  */
 typedef struct {
-    const unsigned char *text, *end;
-    chat_rc_e            rc; /* at first CHAT_BAD */
+    const unsigned char *text;
+    size_t               at, end;
     chat_arena_t        *arena;
     chat_json_t         *nodes; /* the next one: it has the next key */
     chat_json_t         *nodes_end;
-    size_t               allocates; /* so many, when there are none */
-    chat_json_type_e     least;     /* of the elements that arrays have */
-    chat_json_t         *left_out;  /* stands for all that the tree lacks */
-    chat_json_open_t    *open;      /* the innermost one */
-    chat_json_open_t    *opened;    /* the root's, the first one */
+    chat_json_type_e     least;  /* of the elements that arrays have */
+    chat_json_open_t    *open;   /* the innermost one */
+    chat_json_open_t    *opened; /* the root's: left out of the tree */
+    int                  too_deep;
 } chat_json_parser_t;
 
 
-/* Behind the white space at p, which is in this array or object. */
-static __attribute__((noinline)) const unsigned char *
-space_end(const unsigned char *p, const unsigned char *end, chat_json_t *node)
+/* Behind the white space at this place, in this array or object. */
+static __attribute__((noinline)) size_t
+space_end(chat_str_t text, size_t at, chat_json_t *node)
 {
     node->has |= CHAT_JSON_VARIED;
 
-    while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')) {
-        p++;
+    while (at < text.len && text.data[at] <= ' '
+           && (CHAT_JSON_SPACES >> text.data[at] & 1) != 0)
+    {
+        at++;
     }
 
-    return p;
+    return at;
 }
 
 
-/*
- * Skips white space, if this usual character is not at *at. Returns the one
- * that is there then; NUL: the text ends.
- */
-static inline unsigned char
-next(const chat_json_parser_t *parser, const unsigned char **at,
-     unsigned char usual)
+/* 1 if this is the next character; skips white space before it. */
+static inline int
+is_next(chat_json_parser_t *parser, unsigned char ch)
 {
-    const unsigned char *p = *at, *end = parser->end;
-
-    if (p != end && (*p == usual || *p > ' ')) {
-        return *p;
+    if (parser->text[parser->at] == ch) {
+        return 1;
     }
 
-    *at = space_end(p, end, parser->open->node);
-    return *at < end ? **at : '\0';
+    if (parser->text[parser->at] <= ' ') {
+        parser->at = space_end(chat_str(parser->text, parser->end), parser->at,
+                               parser->open->node);
+    }
+
+    return parser->text[parser->at] == ch;
+}
+
+
+/* Moves behind a character that was seen. */
+static inline int
+step(chat_json_parser_t *parser)
+{
+    parser->at++;
+    return 1;
 }
 
 
 /* Makes room for one node. */
-static inline chat_rc_e
+static inline int
 allocate_nodes(chat_json_parser_t *parser)
 {
-    parser->nodes = chat_arena_take(
-        parser->arena, parser->allocates * sizeof(*parser->nodes));
-    if (parser->nodes == NULL) {
-        parser->rc = CHAT_ERROR;
-        return CHAT_ERROR;
-    }
-
-    parser->nodes_end = parser->nodes + parser->allocates;
-    parser->allocates *= parser->allocates < CHAT_JSON_MANY ? 2 : 1;
-    return CHAT_OK;
+    parser->nodes = chat_arena_take(parser->arena,
+                                    CHAT_JSON_NODES * sizeof(*parser->nodes));
+    parser->nodes_end = parser->nodes ? parser->nodes + CHAT_JSON_NODES : NULL;
+    return parser->nodes != NULL;
 }
 
 
-/*
- * Adds a value from start to p to the innermost array or object. Returns NULL
- * without memory.
- */
-static inline chat_json_t *
-add_value(chat_json_parser_t *parser, chat_json_type_e type,
-          const unsigned char *start, const unsigned char *p)
+/* Adds a value to the innermost array or object; it ends here. */
+static inline int
+add_value(chat_json_parser_t *parser, chat_json_type_e type, size_t start)
 {
     chat_json_t      *node = parser->nodes;
     chat_json_open_t *open = parser->open;
 
     if (type < open->least) {
         open->node->opaque = 1;
-        return parser->left_out;
+        return 1;
     }
 
-    node->start = (uint32_t) (start - parser->text);
-    node->end = (uint32_t) (p - parser->text);
+    node->start = (uint32_t) start;
+    node->end = (uint32_t) parser->at;
     node->type = type;
 
     *open->tail = node;
     open->tail = &node->next;
-
-    return ++parser->nodes != parser->nodes_end
-                   || allocate_nodes(parser) == CHAT_OK
-               ? node
-               : NULL;
+    return ++parser->nodes != parser->nodes_end || allocate_nodes(parser);
 }
 
 
 /* Begins an array or object with its first bracket. */
-static inline const unsigned char *
-add_open(chat_json_parser_t *parser, const unsigned char *p)
+static inline int
+read_open(chat_json_parser_t *parser)
 {
-    chat_json_t     *node;
-    chat_json_type_e type = *p == '{' ? CHAT_JSON_OBJECT : CHAT_JSON_ARRAY;
+    unsigned char    ch = parser->text[parser->at];
+    chat_json_type_e type = ch == '{' ? CHAT_JSON_OBJECT : CHAT_JSON_ARRAY;
+    chat_json_t     *node =
+        type < parser->open->least ? parser->opened->node : parser->nodes;
 
-    if (parser->open == parser->opened + CHAT_JSON_DEPTH) {
-        parser->rc = CHAT_LIMIT;
-        return NULL;
-    }
-
-    node = add_value(parser, type, p, p + 1);
-    if (node == NULL) {
-        return NULL;
+    parser->too_deep = parser->open == parser->opened + CHAT_JSON_DEPTH;
+    if (parser->too_deep || !add_value(parser, type, parser->at++)) {
+        return 0;
     }
 
     *++parser->open = (chat_json_open_t){
         .node = node,
         .tail = &node->child,
-        .least = node == parser->left_out  ? CHAT_JSON_TYPES
-                 : type == CHAT_JSON_ARRAY ? parser->least
-                                           : CHAT_JSON_NULL,
-        .close = (unsigned char) (*p + ('}' - '{')), /* as ']' - '[' */
+        .least = node == parser->opened->node ? CHAT_JSON_TYPES
+                 : type == CHAT_JSON_ARRAY    ? parser->least
+                                              : CHAT_JSON_NULL,
+        .close = (unsigned char) (ch + ('}' - '{')), /* as ']' - '[' */
     };
-    return p + 1;
+    return parser->at != parser->end;
 }
 
 
-/* Behind the word at p, of which the first character is seen. */
-static inline const unsigned char *
-read_word(const unsigned char *p, const unsigned char *end,
-          chat_json_type_e type)
+/* Reads the word of which the first character is here. */
+static inline int
+read_word(chat_json_parser_t *parser, chat_json_type_e type)
 {
     size_t len = type == CHAT_JSON_FALSE ? 5 : 4;
 
     static const char words[][5] = { "null", "alse", "true" };
 
-    return (size_t) (end - p) >= len
-                   && memcmp(p + len - 4, words[type], 4) == 0
-               ? p + len
-               : NULL;
+    parser->at += len;
+    return parser->at <= parser->end
+           && memcmp(parser->text + parser->at - 4, words[type], 4) == 0;
 }
 
+
+typedef const unsigned char *end_of_f(const unsigned char *p,
+                                      const unsigned char *end, unsigned *has);
 
 /*
- * Behind the string at p, with both quotes. Notes what it has in *has and in
- * the array or object; escaped: also this, if it has an escape. Looks at so
- * many blocks inline.
+ * Moves to where this function says. Notes in *has and in the array or object
+ * what is there; escaped: also this, if it has an escape.
  */
-static inline const unsigned char *
-read_string(const chat_json_parser_t *parser, const unsigned char *p,
-            unsigned char *has, unsigned escaped, int blocks)
+static inline int
+read_to(chat_json_parser_t *parser, end_of_f *end_of, unsigned char *has,
+        unsigned escaped)
 {
-    unsigned more;
+    unsigned             more = 0;
+    const unsigned char *text = parser->text;
+    const unsigned char *p =
+        end_of(text + parser->at, text + parser->end, &more);
 
-    p++;
-    if (chat_json_is_short(&p, parser->end, blocks)) {
-        return p + 1;
+    if (p == NULL) {
+        return 0;
     }
 
-    more = 0;
-    p = chat_json_any_string_end(p, parser->end, &more);
     *has = (unsigned char) (more | (more & CHAT_JSON_ESCAPED ? escaped : 0));
     parser->open->node->has |= *has;
-    return p != NULL && p != parser->end ? p + 1 : NULL;
+    parser->at = (size_t) (p - text);
+    return 1;
 }
 
 
-/* Reads one value; of an array or object only the bracket that opens it. */
-static inline const unsigned char *
-read_value(chat_json_parser_t *parser, const unsigned char *start)
+/* Reads a string with both quotes. Looks at so many blocks inline. */
+static inline int
+read_string(chat_json_parser_t *parser, unsigned char *has, unsigned escaped,
+            int blocks)
 {
-    unsigned             has = 0;
-    chat_json_type_e     type;
-    unsigned char        ch = next(parser, &start, '"');
-    const unsigned char *p, *end = parser->end;
+    parser->at++;
 
-    if (ch == '"') {
-        type = CHAT_JSON_STRING;
-        p = read_string(parser, start, &parser->nodes->has, 0, 4);
-
-    } else if ((ch | ('{' ^ '[')) == '{') {
-        return add_open(parser, start);
-
-    } else if (ch == 'n' || ch == 't' || ch == 'f') {
-        type = ch == 'n'   ? CHAT_JSON_NULL
-               : ch == 't' ? CHAT_JSON_TRUE
-                           : CHAT_JSON_FALSE;
-        p = read_word(start, end, type);
-
-    } else {
-        type = CHAT_JSON_NUMBER;
-        p = chat_json_number_end(start, end, &has);
-        parser->nodes->has = (unsigned char) has;
-        parser->open->node->has |= (unsigned char) has;
-    }
-
-    return p && add_value(parser, type, start, p) ? p : NULL;
+    return (chat_json_is_short(parser->text, &parser->at, parser->end, blocks)
+            || (read_to(parser, chat_json_any_string_end, has, escaped)
+                && parser->at != parser->end))
+           && step(parser);
 }
 
 
-/* Reads a member's key and the colon. */
-static inline const unsigned char *
-read_key(const chat_json_parser_t *parser, const unsigned char *start)
+/* Reads a value that is no array and no object. */
+static inline int
+read_scalar(chat_json_parser_t *parser)
 {
-    uint32_t             len;
-    chat_json_t         *node = parser->nodes;
-    const unsigned char *p;
-    chat_json_open_t    *open = parser->open;
+    size_t           start = parser->at;
+    unsigned char    ch = parser->text[start];
+    chat_json_type_e type = ch == '"'   ? CHAT_JSON_STRING
+                            : ch == 'n' ? CHAT_JSON_NULL
+                            : ch == 't' ? CHAT_JSON_TRUE
+                            : ch == 'f' ? CHAT_JSON_FALSE
+                                        : CHAT_JSON_NUMBER;
 
-    p = next(parser, &start, '"') == '"'
-            ? read_string(parser, start, &node->key_has, CHAT_JSON_KEYS, 1)
-            : NULL;
-    if (p == NULL) {
-        return NULL;
+    return (type == CHAT_JSON_STRING
+                ? read_string(parser, &parser->nodes->has, 0, 4)
+            : type == CHAT_JSON_NUMBER
+                ? read_to(parser, chat_json_number_end, &parser->nodes->has, 0)
+                : read_word(parser, type))
+           && add_value(parser, type, start);
+}
+
+
+/* Begins the next node, with key and colon of a member; 0: there is none. */
+static inline int
+read_next(chat_json_parser_t *parser)
+{
+    size_t            start;
+    uint32_t          rank;
+    chat_json_t      *node = parser->nodes;
+    chat_json_open_t *open = parser->open;
+
+    *node = (chat_json_t){ 0 };
+
+    if (open->close != '}') {
+        return open != parser->opened;
     }
 
-    len = (uint32_t) (p - start);
-    if (len <= open->key_len) {
+    if (!is_next(parser, '"')) {
+        return 0;
+    }
+
+    start = parser->at;
+    if (!read_string(parser, &node->key_has, CHAT_JSON_KEYS, 1)) {
+        return 0;
+    }
+
+    rank = (uint32_t) (parser->at - start);
+    if (rank <= open->rank) {
         open->node->has |= CHAT_JSON_VARIED;
     }
 
-    open->key_len = len;
-    node->key_start = (uint32_t) (start - parser->text);
-    node->key_end = node->key_start + len;
-    return next(parser, &p, ':') == ':' ? p + 1 : NULL;
+    open->rank = rank;
+    node->key_start = (uint32_t) start;
+    node->key_end = (uint32_t) parser->at;
+    return is_next(parser, ':') && step(parser);
 }
 
 
-/*
- * Reads what stands between two values: the ends of arrays and objects, then a
- * comma, unless an array or object has just begun, and the key of the next.
- */
-static inline const unsigned char *
-read_between(chat_json_parser_t *parser, const unsigned char *p)
+/* Reads what ends here, and a comma. */
+static inline int
+read_ends(chat_json_parser_t *parser)
 {
-    unsigned char     ch;
     chat_json_open_t *open = parser->open;
 
-    while ((ch = next(parser, &p, ',')) != ',' && ch == open->close) {
-        p++;
-        open->node->end = (uint32_t) (p - parser->text);
+    while (parser->at != parser->end && !is_next(parser, ',')) {
+        if (parser->text[parser->at++] != open->close) {
+            return 0;
+        }
+
+        open->node->end = (uint32_t) parser->at;
         open[-1].node->has |= open->node->has;
         open = --parser->open;
     }
 
-    if (open->key_len != 0) {
-        if (ch != ',') {
-            return NULL;
-        }
-
-        p++;
-    }
-
-    *parser->nodes = (chat_json_t){ 0 };
-
-    if (open->close == '}') {
-        return read_key(parser, p);
-    }
-
-    if (open == parser->opened) {
-        parser->rc = p == parser->end || parser->least == CHAT_JSON_ARRAY
-                         ? CHAT_OK
-                         : CHAT_BAD;
-        return NULL;
-    }
-
-    open->key_len = 1;
-    return p;
+    return parser->at != parser->end && step(parser);
 }
 
 
-static chat_rc_e
-parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text,
-      chat_json_type_e least)
+/* Reads a value, of an array or object the first bracket, and what follows. */
+static inline int
+read_value(chat_json_parser_t *parser)
 {
-    chat_json_t          left_out = { 0 };
-    chat_json_open_t     opened[CHAT_JSON_DEPTH + 1];
-    chat_json_parser_t   parser;
-    const unsigned char *p = text.data;
-
-    *doc = (chat_json_doc_t){ .text = text, .arena = arena };
-
-    if (text.len == 0 || text.len > UINT32_MAX) {
-        return text.len == 0 ? CHAT_BAD : CHAT_LIMIT;
+    if (is_next(parser, '"')
+        || (parser->text[parser->at] | ('{' ^ '[')) != '{') {
+        return read_scalar(parser) && read_ends(parser);
     }
 
-    /* next() returns no space: nothing closes the text */
-    opened[0] = (chat_json_open_t){ &left_out, &doc->root, .close = ' ' };
+    return read_open(parser)
+           && (!is_next(parser, parser->open->close) || read_ends(parser));
+}
+
+
+chat_rc_e
+chat_json_parse_some(chat_json_doc_t *doc, chat_arena_t *arena,
+                     chat_str_t text, chat_json_type_e least)
+{
+    chat_json_t        left_out = { 0 }; /* stands for all that it lacks */
+    chat_json_open_t   opened[CHAT_JSON_DEPTH + 1];
+    chat_json_parser_t parser;
+
+    *doc = (chat_json_doc_t){ .text = text, .arena = arena };
     parser = (chat_json_parser_t){ .text = text.data,
-                                   .end = text.data + text.len,
-                                   .rc = CHAT_BAD,
+                                   .end = text.len,
+                                   .at = space_end(text, 0, &left_out),
                                    .arena = arena,
-                                   .allocates = CHAT_JSON_FEW,
                                    .least = least,
-                                   .left_out = &left_out,
                                    .open = opened,
                                    .opened = opened };
 
-    if (allocate_nodes(&parser) != CHAT_OK) {
-        return CHAT_ERROR;
+    if (text.len > UINT32_MAX || parser.at == text.len) {
+        return text.len > UINT32_MAX ? CHAT_LIMIT : CHAT_BAD;
     }
 
-    *parser.nodes = (chat_json_t){ 0 }; /* the root has no key */
+    /* '[' and ']' differ from '{' and '}' by this bit */
+    while (parser.end > parser.at + 1
+           && ((text.data[parser.at] | 0x20) == '{'
+                   ? (text.data[parser.end - 1] | 0x20) != '}'
+                         && (text.data[parser.end - 1] | 0x20) != '{'
+                   : text.data[parser.end - 1] <= ' '))
+    {
+        parser.end--;
+    }
 
-    do {
-        p = read_value(&parser, p);
-        p = p ? read_between(&parser, p) : NULL;
-    } while (p != NULL);
+    left_out.has = 0;
+    /* is_next() moves behind spaces: nothing closes the text */
+    opened[0] = (chat_json_open_t){ &left_out, &doc->root, .close = ' ' };
 
-    doc->root = parser.rc == CHAT_OK ? doc->root : NULL;
+    if (allocate_nodes(&parser)) {
+        *parser.nodes = (chat_json_t){ 0 }; /* the root has no key */
+
+        while (read_value(&parser) && read_next(&parser)) {
+            /* void */
+        }
+    }
+
+    if (parser.open == opened && parser.nodes != NULL && doc->root != NULL
+        && (least == CHAT_JSON_ARRAY
+            || space_end(text, doc->root->end, &left_out) == text.len))
+    {
+        return CHAT_OK;
+    }
 
     /* a text that is not UTF-8 is no JSON, whatever else it is */
-    return parser.rc == CHAT_LIMIT && !chat_utf8_is_valid(text) ? CHAT_BAD
-                                                                : parser.rc;
-}
-
-
-chat_rc_e
-chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text)
-{
-    return parse(doc, arena, text, CHAT_JSON_OBJECT);
-}
-
-
-chat_rc_e
-chat_json_parse_array(chat_json_doc_t *doc, chat_arena_t *arena,
-                      chat_str_t text)
-{
-    return parse(doc, arena, text, CHAT_JSON_ARRAY);
+    doc->root = NULL;
+    return parser.nodes == NULL                          ? CHAT_ERROR
+           : parser.too_deep && chat_utf8_is_valid(text) ? CHAT_LIMIT
+                                                         : CHAT_BAD;
 }
 
 
@@ -380,14 +372,9 @@ chat_json_decode(chat_str_t *s, unsigned char out[4])
     size_t   used = 6;
     uint32_t ch, low;
 
-    static const unsigned char letters[256] = {
-        ['"'] = '"',  ['\\'] = '\\', ['/'] = '/',  ['b'] = '\b',
-        ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t',
-    };
-
     if (s->data[0] != '\\' || s->data[1] != 'u') {
         used = s->data[0] == '\\' ? 2 : 1;
-        out[0] = used == 2 ? letters[s->data[1]] : s->data[0];
+        out[0] = used == 2 ? chat_json_letters[s->data[1]] : s->data[0];
         *s = chat_str(s->data + used, s->len - used);
         return 1;
     }
@@ -509,8 +496,7 @@ chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
 
 
 int
-chat_json_equals(chat_json_doc_t *doc, const chat_json_t *node,
-                 const char *text, size_t len)
+chat_json_is(chat_json_doc_t *doc, const chat_json_t *node, const char *text)
 {
     chat_str_t s;
 
@@ -520,8 +506,8 @@ chat_json_equals(chat_json_doc_t *doc, const chat_json_t *node,
 
     s = inner(doc, node);
     return (node->has & CHAT_JSON_ESCAPED) == 0
-               ? chat_str_eq(s, chat_str(text, len))
-               : chat_json_same_decoded(s, text, len);
+               ? chat_str_eq(s, chat_cstr(text))
+               : chat_json_same_decoded(s, text, strlen(text));
 }
 
 
@@ -560,6 +546,10 @@ chat_json_find(chat_json_doc_t *doc, const chat_json_t *object,
         {
             doc->duplicate |= found != NULL;
             found = member;
+
+            if ((object->has & CHAT_JSON_VARIED) == 0) {
+                break; /* its keys are in order: none is there twice */
+            }
         }
     }
 

@@ -57,17 +57,18 @@ typedef struct {
 
 /*
  * Parses the whole text. CHAT_BAD: not JSON; CHAT_LIMIT: too deep or above
- * 4 GB; CHAT_ERROR: no memory.
+ * 4 GB; CHAT_ERROR: no memory. Of an array the tree has elements of the least
+ * type and above; CHAT_JSON_ARRAY: text is one, and more may follow.
  */
-chat_rc_e chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena,
-                          chat_str_t text);
+chat_rc_e chat_json_parse_some(chat_json_doc_t *doc, chat_arena_t *arena,
+                               chat_str_t text, chat_json_type_e least);
 
-/*
- * The same of the array at the start of text, in which more may follow. The
- * tree has the arrays in arrays, too.
- */
-chat_rc_e chat_json_parse_array(chat_json_doc_t *doc, chat_arena_t *arena,
-                                chat_str_t text);
+static inline chat_rc_e
+chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text)
+{
+    return chat_json_parse_some(doc, arena, text, CHAT_JSON_OBJECT);
+}
+
 
 /*
  * The member of object with this key, or NULL (also where object is NULL or
@@ -191,15 +192,8 @@ chat_json_text(chat_json_doc_t *doc, const chat_json_t *object,
 unsigned char *chat_json_unescape(chat_str_t s, unsigned char *out);
 
 /* 1 if node is a string of exactly these characters. */
-int chat_json_equals(chat_json_doc_t *doc, const chat_json_t *node,
-                     const char *text, size_t len);
-
-static inline int
-chat_json_is(chat_json_doc_t *doc, const chat_json_t *node, const char *text)
-{
-    return chat_json_equals(doc, node, text, strlen(text));
-}
-
+int chat_json_is(chat_json_doc_t *doc, const chat_json_t *node,
+                 const char *text);
 
 /* 1 if the member of object with this key is a string, text; or true. */
 static inline int

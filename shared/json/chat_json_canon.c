@@ -16,7 +16,7 @@
 #include <float.h>
 #include <stdlib.h>
 
-#define CHAT_JSON_MEMBERS 16   /* of an object: most have fewer */
+#define CHAT_JSON_MEMBERS 16   /* of an object, that are sorted as listed */
 #define CHAT_JSON_INTEGER 1e15 /* the first with 16 digits */
 
 typedef struct {
@@ -119,18 +119,19 @@ canon_scalar(chat_json_doc_t *doc, const unsigned char *p, chat_buf_t *out)
 
 /*
  * Writes the array at p, which the tree does not have; returns its end. There
- * may be many: each is read into an arena of its own.
+ * may be many: each is read into an arena of its own. end: of the outer one.
  */
 static const unsigned char *
-canon_inner_array(chat_json_doc_t *doc, const unsigned char *p,
+canon_inner_array(const unsigned char *p, const unsigned char *end,
                   chat_buf_t *out)
 {
-    chat_str_t text =
-        chat_str(p, (size_t) (doc->text.data + doc->text.len - p));
+    chat_str_t      text = chat_str(p, (size_t) (end - p));
     chat_arena_t   *arena = chat_arena_create(0);
     chat_json_doc_t inner;
 
-    if (arena != NULL && chat_json_parse_array(&inner, arena, text) == CHAT_OK)
+    if (arena != NULL
+        && chat_json_parse_some(&inner, arena, text, CHAT_JSON_ARRAY)
+               == CHAT_OK)
     {
         canon_node(&inner, inner.root, out);
         p += inner.root->end;
@@ -168,7 +169,7 @@ canon_array(chat_json_doc_t *doc, const chat_json_t *array, chat_buf_t *out)
             child = child->next;
 
         } else {
-            p = *p == '[' ? canon_inner_array(doc, p, out)
+            p = *p == '[' ? canon_inner_array(p, text + array->end, out)
                           : canon_scalar(doc, p, out);
         }
     }
@@ -218,9 +219,8 @@ list_members(chat_json_doc_t *doc, const chat_json_t *object,
             member.key = rewrite_key(doc, member.key, out);
         }
 
-        for (at = n++;
-             at > 0 && count <= CHAT_JSON_MEMBERS
-             && chat_str_compare(members[at - 1].key, member.key) > 0;
+        for (at = n++; at > 0 && count <= CHAT_JSON_MEMBERS
+                       && compare_members(&members[at - 1], &member) > 0;
              at--)
         {
             members[at] = members[at - 1];
@@ -258,13 +258,10 @@ canon_member(chat_json_doc_t *doc, const member_t *member, chat_buf_t *out)
 static void
 canon_object(chat_json_doc_t *doc, const chat_json_t *object, chat_buf_t *out)
 {
-    size_t      i, n = chat_json_count(object);
-    member_t    few[CHAT_JSON_MEMBERS], *members = few;
+    size_t    i, n = chat_json_count(object);
+    member_t *members =
+        chat_arena_take(doc->arena, (n + 1) * sizeof(*members));
     const char *separator = "{";
-
-    if (n > CHAT_JSON_MEMBERS) {
-        members = chat_arena_take(doc->arena, n * sizeof(*members));
-    }
 
     if (members == NULL) {
         out->failed = 1;

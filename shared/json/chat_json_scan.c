@@ -9,12 +9,20 @@
 #include "bytes/chat_utf8.h"
 #include "bytes/chat_word.h"
 
+#include <ctype.h>
+
 #define CHAT_JSON_DIGITS 15 /* of an integer that is its own form */
 
 #ifdef CHAT_SCAN_SHORT
 #include <immintrin.h>
 #define CHAT_SCAN_BLOCK 64
 #endif
+
+
+const unsigned char chat_json_letters[256] = {
+    ['"'] = '"',  ['\\'] = '\\', ['/'] = '/',  ['b'] = '\b',
+    ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t',
+};
 
 
 /* Where ASCII text ends that is neither quote nor escape. */
@@ -39,33 +47,21 @@ plain_end(const unsigned char *p, const unsigned char *end)
 }
 
 
-static int
-is_hex(unsigned char c)
-{
-    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
-}
-
-
 /* p: a backslash. Returns the end of its escape; NULL: it is invalid. */
 static const unsigned char *
 escape_end(const unsigned char *p, const unsigned char *end, unsigned *has)
 {
-    static const unsigned char letters[256] = {
-        ['"'] = 1, ['\\'] = 1, ['/'] = 1, ['b'] = 1,
-        ['f'] = 1, ['n'] = 1,  ['r'] = 1, ['t'] = 1,
-    };
-
     *has |= CHAT_JSON_ESCAPED;
 
-    if (end - p >= 2 && letters[p[1]]) {
+    if (end - p >= 2 && chat_json_letters[p[1]]) {
         *has |= p[1] == '/' ? CHAT_JSON_VARIED : 0u;
         return p + 2;
     }
 
     *has |= CHAT_JSON_VARIED;
 
-    return end - p >= 6 && p[1] == 'u' && is_hex(p[2]) && is_hex(p[3])
-                   && is_hex(p[4]) && is_hex(p[5])
+    return end - p >= 6 && p[1] == 'u' && isxdigit(p[2]) && isxdigit(p[3])
+                   && isxdigit(p[4]) && isxdigit(p[5])
                ? p + 6
                : NULL;
 }

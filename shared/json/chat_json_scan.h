@@ -8,15 +8,20 @@
 #ifndef CHAT_JSON_SCAN_H
 #define CHAT_JSON_SCAN_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #if defined(__SSE2__) && !defined(CHAT_SCAN_PORTABLE)
 #include <emmintrin.h>
-#include <stdint.h>
 #define CHAT_SCAN_SHORT 16
 #endif
 
 /* What a string has, by bits; in a tree what any value has, and KEYS. */
 #define CHAT_JSON_ESCAPED 1 /* an escape */
 #define CHAT_JSON_VARIED 2  /* its canonical form may be another text */
+
+/* The character of an escape of this letter; 0: there is none. */
+extern const unsigned char chat_json_letters[256];
 
 /*
  * Returns the closing quote of a string; its text begins at p. Returns end if
@@ -33,31 +38,29 @@ const unsigned char *chat_json_any_string_end(const unsigned char *p,
  * chat_json_any_string_end() goes on.
  */
 static inline int
-chat_json_is_short(const unsigned char **at, const unsigned char *end,
+chat_json_is_short(const unsigned char *text, size_t *at, size_t end,
                    int blocks)
 {
 #ifdef CHAT_SCAN_SHORT
-    __m128i block;
-    size_t  stops;
+    __m128i  block;
+    unsigned stops;
 
-    do {
-        if ((uintptr_t) *at > (uintptr_t) end - CHAT_SCAN_SHORT) {
-            return 0;
-        }
-
-        block = _mm_loadu_si128((const __m128i *) *at);
+    while (*at + CHAT_SCAN_SHORT <= end && blocks-- != 0) {
+        block = _mm_loadu_si128((const __m128i *) (text + *at));
         stops = (unsigned) _mm_movemask_epi8(_mm_or_si128(
             _mm_or_si128(_mm_cmpeq_epi8(block, _mm_set1_epi8('"')),
                          _mm_cmpeq_epi8(block, _mm_set1_epi8('\\'))),
             _mm_subs_epi8(block, _mm_set1_epi8(0x20))));
-        *at += stops ? (unsigned) __builtin_ctzll(stops) : CHAT_SCAN_SHORT;
         if (stops != 0) {
-            return **at == '"';
+            *at += (unsigned) __builtin_ctz(stops);
+            return text[*at] == '"';
         }
-    } while (--blocks != 0);
+
+        *at += CHAT_SCAN_SHORT;
+    }
 #endif
 
-    return *at != end && **at == '"';
+    return *at != end && text[*at] == '"';
 }
 
 
@@ -66,9 +69,11 @@ static inline const unsigned char *
 chat_json_string_end(const unsigned char *p, const unsigned char *end,
                      unsigned *has, int blocks)
 {
-    return chat_json_is_short(&p, end, blocks)
-               ? p
-               : chat_json_any_string_end(p, end, has);
+    size_t at = 0;
+
+    return chat_json_is_short(p, &at, (size_t) (end - p), blocks)
+               ? p + at
+               : chat_json_any_string_end(p + at, end, has);
 }
 
 

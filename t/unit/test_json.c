@@ -17,6 +17,7 @@
 
 /* The scanner as machines without SSE2 have it, under another name. */
 #define CHAT_SCAN_PORTABLE
+#define chat_json_letters portable_letters
 #define chat_json_is_short portable_is_short
 #define chat_json_string_end portable_string_end
 #define chat_json_any_string_end portable_any_string_end
@@ -25,6 +26,7 @@
 #include "../buf_printf.h"
 #undef CHAT_SCAN_PORTABLE
 #undef CHAT_JSON_SCAN_H
+#undef chat_json_letters
 #undef chat_json_is_short
 #undef chat_json_string_end
 #undef chat_json_any_string_end
