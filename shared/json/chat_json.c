@@ -244,7 +244,7 @@ read_next(chat_json_parser_t *parser)
         return 0;
     }
 
-    rank = (uint32_t) (parser->at - start);
+    rank = chat_json_rank(parser->text + start, parser->at - start);
     if (rank <= open->rank) {
         open->node->has |= CHAT_JSON_VARIED;
     }

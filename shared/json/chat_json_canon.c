@@ -3,9 +3,9 @@
  *
  * It is JSON without white space, except for numbers: an integer of at most 15
  * digits, else '#' and the bits of the double as one number. -0 is 0. A number
- * that no double can hold keeps its text. Keys are in order of length
- * and bytes, the last of duplicates counts, strings have the fewest escapes,
- * and a lone surrogate is U+FFFD.
+ * that no double can hold keeps its text. Keys are in order of their rank,
+ * length and bytes, the last of duplicates counts, strings have the fewest
+ * escapes, and a lone surrogate is U+FFFD.
  * Takes n log n, and recursion as deep as the parser lets a tree be. The
  * locale makes no difference.
  */
@@ -20,6 +20,7 @@
 #define CHAT_JSON_INTEGER 1e15 /* the first with 16 digits */
 
 typedef struct {
+    uint32_t           rank;
     chat_str_t         key; /* in canonical form, with its quotes */
     const chat_json_t *node;
 } member_t;
@@ -182,7 +183,8 @@ static int
 compare_members(const void *one, const void *two)
 {
     const member_t *a = one, *b = two;
-    int             rc = chat_str_compare(a->key, b->key);
+    int             rc = a->rank != b->rank ? (a->rank < b->rank ? -1 : 1)
+                                            : chat_str_compare(a->key, b->key);
 
     /* one key twice: as they stand in the text */
     return rc != 0 ? rc : a->node->start < b->node->start ? -1 : 1;
@@ -218,6 +220,8 @@ list_members(chat_json_doc_t *doc, const chat_json_t *object,
         if ((node->key_has & CHAT_JSON_VARIED) != 0) {
             member.key = rewrite_key(doc, member.key, out);
         }
+
+        member.rank = chat_json_rank(member.key.data, member.key.len);
 
         for (at = n++; at > 0 && count <= CHAT_JSON_MEMBERS
                        && compare_members(&members[at - 1], &member) > 0;

@@ -186,6 +186,41 @@ values_have_one_form(void **state)
 }
 
 
+/* Nothing has to be sorted to digest what most clients send. */
+static void
+usual_messages_are_their_own_form(void **state)
+{
+    size_t     i;
+    chat_buf_t out;
+
+    static const char *const texts[] = {
+        "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}",
+        "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":"
+        "\"1\","
+        "\"type\":\"function\",\"function\":{\"name\":\"a\",\"arguments\":"
+        "\"\"}}]}",
+        "{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"a\"}",
+        "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\","
+        "\"tool_use_id\":\"1\",\"content\":\"a\"}]}",
+        "{\"role\":\"user\",\"parts\":[{\"functionResponse\":{\"name\":\"a\","
+        "\"response\":{}}}]}",
+        "{\"type\":\"function_call_output\",\"call_id\":\"1\","
+        "\"output\":\"a\"}",
+        "{\"id\":\"1\",\"role\":\"user\",\"parts\":[{\"type\":\"text\","
+        "\"text\":\"a\"}]}",
+        "{\"id\":\"1\",\"role\":\"assistant\",\"content\":\"a\","
+        "\"toolCalls\":[{\"id\":\"1\",\"type\":\"function\","
+        "\"function\":{\"name\":\"a\",\"arguments\":\"\"}}]}",
+    };
+
+    for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        canon(chat_cstr(texts[i]), &out);
+        assert_true(chat_str_eq(chat_buf_str(&out), chat_cstr(texts[i])));
+        chat_buf_free(&out);
+    }
+}
+
+
 static void
 numbers_of_any_length_are_read(void **state)
 {
@@ -427,7 +462,7 @@ without_memory_it_says_so(void **state)
 
     assert_true(limit > used);
     assert_true(chat_str_is(chat_buf_str(&out),
-                            "{\"c\":{},\"an\":[\"b\\n\",[true]]}"));
+                            "{\"an\":[\"b\\n\",[true]],\"c\":{}}"));
     chat_buf_free(&out);
 }
 
@@ -466,6 +501,7 @@ main(void)
         cmocka_unit_test(s106_numbers_are_compared_as_doubles),
         cmocka_unit_test(values_have_one_form),
         cmocka_unit_test(tree_and_text_have_one_form),
+        cmocka_unit_test(usual_messages_are_their_own_form),
         cmocka_unit_test(numbers_of_any_length_are_read),
         cmocka_unit_test(the_locale_makes_no_difference),
         cmocka_unit_test(sorting_is_n_log_n),

@@ -22,10 +22,12 @@
 #define chat_json_string_end portable_string_end
 #define chat_json_any_string_end portable_any_string_end
 #define chat_json_number_end portable_number_end
+#define chat_json_rank portable_rank
 #include "../../shared/json/chat_json_scan.c"
 #include "../buf_printf.h"
 #undef CHAT_SCAN_PORTABLE
 #undef CHAT_JSON_SCAN_H
+#undef chat_json_rank
 #undef chat_json_letters
 #undef chat_json_is_short
 #undef chat_json_string_end
