@@ -111,14 +111,10 @@ chat_count_lf(chat_count_t *count, unsigned char c)
 }
 
 
-/*
- * The number of bytes from i on before the end of their line. Looks a bounded
- * number of bytes ahead, as lines may end in CR alone.
- */
-static size_t
-rest_of_line(chat_str_t bytes, size_t i)
+size_t
+chat_line_len(chat_str_t bytes)
 {
-    size_t               n, start = i;
+    size_t               n, i = 0;
     const unsigned char *lf, *cr;
 
     do {
@@ -130,7 +126,7 @@ rest_of_line(chat_str_t bytes, size_t i)
         i = cr ? (size_t) (cr - bytes.data) : i + n;
     } while (lf == NULL && cr == NULL && i < bytes.len);
 
-    return i - start;
+    return i;
 }
 
 
@@ -172,7 +168,8 @@ chat_count_frame(chat_count_t *count, chat_str_t bytes, int *ended)
             chat_count_byte(count, c);
 
         } else {
-            i += rest_of_line(bytes, i + 1);
+            i +=
+                chat_line_len(chat_str(bytes.data + i + 1, bytes.len - i - 1));
         }
     }
 
@@ -230,27 +227,6 @@ chat_count_read(chat_count_t *count, chat_str_t text)
     count->line = (unsigned) state % CHAT_COUNT_STATES;
     count->flags = (unsigned) state / CHAT_COUNT_STATES;
     return len;
-}
-
-
-int
-chat_line_cut(chat_str_t *text, chat_str_t *line, chat_str_t *end)
-{
-    size_t               len, ends;
-    const unsigned char *p;
-
-    if (text->len == 0) {
-        return 0;
-    }
-
-    len = *text->data != '\n' ? rest_of_line(*text, 0) : 0;
-    p = text->data + len;
-    ends = len < text->len;
-    ends += len + 1 < text->len && p[0] == '\r' && p[1] == '\n';
-    *line = chat_str(text->data, len);
-    *end = chat_str(p, ends);
-    *text = chat_str(p + ends, text->len - len - ends);
-    return 1;
 }
 
 

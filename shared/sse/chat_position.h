@@ -64,10 +64,35 @@ unsigned char *chat_count_write(const chat_count_t *count, unsigned char *end);
 size_t chat_count_read(chat_count_t *count, chat_str_t text);
 
 /*
+ * The number of bytes before the end of the first line. Looks a bounded number
+ * of bytes ahead, as lines may end in CR alone.
+ */
+size_t chat_line_len(chat_str_t bytes);
+
+/*
  * Cuts the next line off *text: *line without, *end only the bytes that end
  * it (none at the end of the text). 0: there is none.
  */
-int chat_line_cut(chat_str_t *text, chat_str_t *line, chat_str_t *end);
+static inline int
+chat_line_cut(chat_str_t *text, chat_str_t *line, chat_str_t *end)
+{
+    size_t               len, ends;
+    const unsigned char *p;
+
+    if (text->len == 0) {
+        return 0;
+    }
+
+    len = *text->data != '\n' ? chat_line_len(*text) : 0;
+    p = text->data + len;
+    ends = len < text->len;
+    ends += len + 1 < text->len && p[0] == '\r' && p[1] == '\n';
+    *line = chat_str(text->data, len);
+    *end = chat_str(p, ends);
+    *text = chat_str(p + ends, text->len - len - ends);
+    return 1;
+}
+
 
 /* All zero, but for the stream's id, is the beginning of a stream. */
 typedef struct {

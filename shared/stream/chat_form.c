@@ -21,6 +21,9 @@ typedef struct {
     chat_str_t number;
 } chat_form_values_t;
 
+static size_t
+    form_ends[CHAT_FORM_RUN]; /* of the frames just read, of any stream */
+
 
 /* The end of a number of few digits; NULL: it is another one. */
 static const unsigned char *
@@ -123,7 +126,7 @@ static size_t
 match(chat_forms_t *forms, chat_form_t *form, chat_str_t input,
       chat_form_values_t *values, size_t most)
 {
-    size_t              *next = forms->ends, *last = next + most;
+    size_t              *next = form_ends, *last = next + most;
     chat_form_value_t   *hole = form->holes, *over = hole + form->nholes;
     const unsigned char *at = input.data, *end = at + input.len;
     const unsigned char *p = bytes_end(form, 0, hole->at.start, at, end);
@@ -152,7 +155,7 @@ match(chat_forms_t *forms, chat_form_t *form, chat_str_t input,
         *next++ = (size_t) (p - input.data);
     }
 
-    return (size_t) (next - forms->ends);
+    return (size_t) (next - form_ends);
 }
 
 
@@ -308,6 +311,7 @@ chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
 
     n = find(forms, chat_str(input.data, input.len < max ? input.len : max),
              values, *frames);
+    forms->ends = form_ends;
     forms->partial &= input.len <= max;
     *frames = n;
 
@@ -324,7 +328,7 @@ chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
     forms->reader->number = (uint32_t) number;
     *event = form->event;
     event->text = text;
-    return forms->ends[n - 1];
+    return form_ends[n - 1];
 }
 
 

@@ -66,7 +66,7 @@ typedef struct {
     size_t                next;                 /* to be replaced */
     size_t                last;                 /* that matched */
     int                   partial;              /* see chat_forms_read() */
-    size_t                ends[CHAT_FORM_RUN];  /* of the frames just read */
+    const size_t         *ends;                 /* of the frames just read */
 } chat_forms_t;
 
 /*

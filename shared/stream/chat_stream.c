@@ -20,7 +20,6 @@
 struct chat_stream_s {
     chat_stream_conf_t conf;
     chat_arena_t      *arena;  /* the stream lies in it */
-    chat_arena_t      *frame;  /* as the frame that is looked at */
     chat_reader_t     *reader; /* of the dialect; has the calls */
     chat_sse_t         sse;
     chat_forms_t       forms;
@@ -38,6 +37,9 @@ struct chat_stream_s {
     unsigned over : 1;      /* finished, or failed */
     unsigned placed : 1;    /* the frame went out, or waits in quarantine */
 };
+
+/* Of the frame that is looked at; of any stream, as no call meets another. */
+static chat_arena_t *frame_arena;
 
 
 chat_stream_t *
@@ -58,9 +60,9 @@ chat_stream_create(const chat_stream_conf_t *conf)
     chat_sse_init(&stream->sse, conf->max_event);
 
     stream->arena = arena;
-    stream->frame = chat_arena_create(0);
+    frame_arena = frame_arena ? frame_arena : chat_arena_create(0);
 
-    if (stream->frame == NULL
+    if (frame_arena == NULL
         || (stream->reader =
                 chat_dialect_open(conf->dialect, stream->arena, conf->request))
                == NULL)
@@ -76,7 +78,7 @@ chat_stream_create(const chat_stream_conf_t *conf)
     chat_tracker_init(&stream->track, &stream->conf, &stream->info, calls);
     stream->forms.dialect = conf->dialect;
     stream->forms.reader = stream->reader;
-    stream->forms.arena = stream->frame;
+    stream->forms.arena = frame_arena;
     stream->replay.calls = calls;
     stream->replay.on = conf->replay;
     stream->replay.strong_only = conf->dialect->provider;
@@ -99,7 +101,6 @@ chat_stream_destroy(chat_stream_t *stream)
     }
     chat_arena_destroy(stream->track.put_arena);
     chat_output_free(&stream->output);
-    chat_arena_destroy(stream->frame);
     chat_arena_destroy(stream->arena); /* the stream with it */
 }
 
@@ -185,7 +186,7 @@ cut(chat_stream_t *stream, const chat_parsed_t *parsed)
     chat_rc_e           rc = CHAT_OK;
     chat_buf_t          data = { 0 }, out = { 0 };
     chat_cut_e          what;
-    chat_edits_t        edits = { .arena = stream->frame };
+    chat_edits_t        edits = { .arena = frame_arena };
     const chat_frame_t *frame = &parsed->frame;
 
     what =
@@ -261,7 +262,7 @@ drain(chat_stream_t *stream)
     chat_parsed_t *first;
 
     while ((first = stream->quarantine.first) != NULL && resolve(first)) {
-        chat_arena_reset(stream->frame);
+        chat_arena_reset(frame_arena);
 
         if (emit_frame(stream, first) != CHAT_OK) {
             return CHAT_ERROR;
@@ -420,7 +421,7 @@ static void
 parsed_init(chat_parsed_t *parsed, chat_stream_t *stream,
             const chat_frame_t *frame, chat_event_t *items, size_t size)
 {
-    chat_events_init(&parsed->events, stream->frame);
+    chat_events_init(&parsed->events, frame_arena);
     parsed->events.items = items;
     parsed->events.size = size;
     parsed->next = NULL;
@@ -441,14 +442,14 @@ parse(chat_stream_t *stream, const chat_frame_t *frame)
     chat_parsed_t   parsed;
     chat_json_doc_t doc;
 
-    chat_arena_reset(stream->frame);
+    chat_arena_reset(frame_arena);
     parsed_init(&parsed, stream, frame, items, 8);
 
     if (!frame->has_data) {
         return judge_all(stream, &parsed);
     }
 
-    rc = chat_json_parse(&doc, stream->frame, frame->data);
+    rc = chat_json_parse(&doc, frame_arena, frame->data);
     if (rc != CHAT_ERROR) {
         rc = chat_dialect_frame(stream->conf.dialect, stream->reader, frame,
                                 rc == CHAT_OK ? &doc : NULL, &parsed.events);
@@ -604,7 +605,7 @@ take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
         return CHAT_DECLINED;
     }
 
-    chat_arena_reset(stream->frame);
+    chat_arena_reset(frame_arena);
     bytes.len = chat_forms_read(&stream->forms, bytes, stream->conf.max_event,
                                 &event, &frames);
     if (bytes.len == 0) {
@@ -687,6 +688,7 @@ end(chat_stream_t *stream, const chat_piece_t **pieces, size_t *n)
 {
     chat_rc_e rc = chat_output_end(&stream->output, pieces, n);
 
+    chat_arena_reset(frame_arena);
     stream->over |= rc != CHAT_OK;
     stream->info.bytes_out = stream->output.bytes;
     stream->info.replay = stream->replay.count;
