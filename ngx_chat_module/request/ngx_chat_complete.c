@@ -85,7 +85,7 @@ merge_body(ngx_chat_ctx_t *ctx)
         return rc == CHAT_BAD ? NGX_DECLINED : NGX_ERROR;
     }
 
-    cln->handler = free;
+    cln->handler = chat_block_give;
     cln->data = out.data;
 
     b->start = b->pos = out.data;

@@ -118,6 +118,29 @@ chat_block_free(chat_block_t *block)
 }
 
 
+void *
+chat_block_take(size_t *size)
+{
+    chat_block_t *block = chat_block_create(NULL, *size);
+
+    if (block == NULL) {
+        return NULL;
+    }
+
+    *size = block->size;
+    return block->data;
+}
+
+
+void
+chat_block_give(void *bytes)
+{
+    if (bytes != NULL) {
+        chat_block_free((void *) ((char *) bytes - sizeof(chat_block_t)));
+    }
+}
+
+
 chat_arena_t *
 chat_arena_create(size_t limit)
 {

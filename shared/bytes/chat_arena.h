@@ -54,6 +54,13 @@ chat_rc_e chat_arena_dup(chat_arena_t *arena, chat_str_t s, chat_str_t *out);
 void *chat_arena_push(chat_arena_t *arena, void *list, size_t *count,
                       size_t *size, size_t bytes);
 
+/*
+ * Memory of its own, as the blocks of arenas: *size bytes or more, which it
+ * becomes; NULL without memory. chat_block_give() frees it; NULL is allowed.
+ */
+void *chat_block_take(size_t *size);
+void  chat_block_give(void *bytes);
+
 /* Bytes handed out so far. */
 size_t chat_arena_used(const chat_arena_t *arena);
 

@@ -8,9 +8,6 @@
 #include "bytes/chat_digest.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-
-#define CHAT_BUF_FIRST 256
 
 #ifndef CHAT_BUF_KEPT
 #define CHAT_BUF_KEPT 65536 /* bytes that the process keeps */
@@ -20,7 +17,7 @@
 void
 chat_buf_free(chat_buf_t *buf)
 {
-    free(buf->data);
+    chat_block_give(buf->data);
     memset(buf, 0, sizeof(chat_buf_t));
 }
 
@@ -53,25 +50,20 @@ chat_buf_reserve(chat_buf_t *buf, size_t len)
         return buf->data + buf->len;
     }
 
-    size = buf->size != 0         ? buf->size
-           : len > CHAT_BUF_FIRST ? len
-                                  : CHAT_BUF_FIRST;
-
-    while (len > size - buf->len) {
-        if (size > SIZE_MAX / 2) {
-            buf->failed = 1;
-            return NULL;
-        }
-
-        size *= 2;
-    }
-
-    data = realloc(buf->data, size);
+    size = len < buf->size      ? 2 * buf->size
+           : len < SIZE_MAX / 2 ? buf->size + len
+                                : SIZE_MAX;
+    data = chat_block_take(&size);
     if (data == NULL) {
         buf->failed = 1;
         return NULL;
     }
 
+    if (buf->len != 0) {
+        memcpy(data, buf->data, buf->len);
+    }
+
+    chat_block_give(buf->data);
     buf->data = data;
     buf->size = size;
     return data + buf->len;

@@ -91,7 +91,7 @@ chat_follow_init(chat_follow_t *follow, const chat_follow_conf_t *conf)
 
     follow->conf = *conf;
     follow->arena = chat_arena_create(CHAT_ARENA_LONG);
-    chat_sse_init(&follow->sse, conf->max_frame);
+    follow->sse.max_frame = conf->max_frame;
 
     return follow->arena != NULL ? CHAT_OK : CHAT_ERROR;
 }

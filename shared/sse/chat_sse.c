@@ -13,14 +13,6 @@
 
 
 void
-chat_sse_init(chat_sse_t *sse, size_t max_frame)
-{
-    memset(sse, 0, sizeof(chat_sse_t));
-    sse->max_frame = max_frame;
-}
-
-
-void
 chat_sse_free(chat_sse_t *sse)
 {
     chat_buf_free(&sse->tail);
@@ -83,17 +75,6 @@ chat_sse_skip(chat_sse_t *sse, size_t len)
 }
 
 
-/* Empties the tail that was given out. */
-static void
-chat_sse_flush(chat_sse_t *sse)
-{
-    if (sse->flush) {
-        sse->tail.len = 0;
-        sse->flush = 0;
-    }
-}
-
-
 /* The value of a data: line; 0: the line is another one. */
 static int
 data_value(chat_str_t line, chat_str_t *value)
@@ -150,7 +131,8 @@ chat_sse_keep(chat_sse_t *sse)
 int
 chat_sse_leave(chat_sse_t *sse)
 {
-    chat_sse_flush(sse);
+    sse->tail.len = sse->flush ? 0 : sse->tail.len;
+    sse->flush = 0;
     sse->pos = sse->input.len;
 
     if (!chat_sse_keep(sse)) {
@@ -241,7 +223,8 @@ chat_sse_next(chat_sse_t *sse, chat_frame_t *frame)
     size_t     size, len;
     chat_str_t rest;
 
-    chat_sse_flush(sse);
+    sse->tail.len = sse->flush ? 0 : sse->tail.len;
+    sse->flush = 0;
 
     if (sse->start == sse->input.len) {
         return CHAT_SSE_MORE;

@@ -30,9 +30,9 @@ typedef enum {
     CHAT_SSE_ERROR  /* no memory */
 } chat_sse_rc_e;
 
-/* Members are the parser's own, but for one. */
+/* All zero but for max_frame is the beginning; else it is the parser's own. */
 typedef struct {
-    size_t       max_frame; /* bytes of one frame; 0: no limit */
+    size_t       max_frame; /* a longer one comes in pieces; 0: no limit */
     chat_str_t   input;
     size_t       start; /* where the unfinished frame goes on in the input */
     size_t       pos;   /* up to where the input was read */
@@ -45,8 +45,6 @@ typedef struct {
     int          flush;     /* the tail was given out and is to be emptied */
 } chat_sse_t;
 
-/* max_frame: a longer frame comes out in pieces; 0: no limit. */
-void chat_sse_init(chat_sse_t *sse, size_t max_frame);
 void chat_sse_free(chat_sse_t *sse);
 
 /* Gives the next bytes; they must stay until chat_sse_next() says MORE. */

@@ -46,38 +46,36 @@ chat_stream_t *
 chat_stream_create(const chat_stream_conf_t *conf)
 {
     chat_calls_t  *calls;
+    chat_reader_t *reader;
     chat_arena_t  *arena = chat_arena_create(0);
     chat_stream_t *stream =
         arena ? chat_arena_alloc(arena, sizeof(*stream)) : NULL;
 
-    if (stream == NULL) {
+    reader =
+        stream ? chat_dialect_open(conf->dialect, arena, conf->request) : NULL;
+    frame_arena = frame_arena ? frame_arena : chat_arena_create(0);
+
+    if (reader == NULL || frame_arena == NULL) {
         chat_arena_destroy(arena);
         return NULL;
     }
 
     stream->conf = *conf;
-    stream->number.stream = conf->number;
-    chat_sse_init(&stream->sse, conf->max_event);
-
     stream->arena = arena;
-    frame_arena = frame_arena ? frame_arena : chat_arena_create(0);
+    stream->reader = reader;
+    stream->number.stream = conf->number;
+    stream->sse.max_frame = conf->max_event;
 
-    if (frame_arena == NULL
-        || (stream->reader =
-                chat_dialect_open(conf->dialect, stream->arena, conf->request))
-               == NULL)
-    {
-        chat_stream_destroy(stream);
-        return NULL;
-    }
-
-    calls = &stream->reader->calls;
+    calls = &reader->calls;
     calls->tenant = &stream->conf.scope.tenant;
     calls->max_args = conf->max_event;
     chat_calls_know(calls, conf->known, conf->nknown);
-    chat_tracker_init(&stream->track, &stream->conf, &stream->info, calls);
+    stream->track.conf = &stream->conf;
+    stream->track.info = &stream->info;
+    stream->track.calls = calls;
+    stream->track.step.number = 1;
     stream->forms.dialect = conf->dialect;
-    stream->forms.reader = stream->reader;
+    stream->forms.reader = reader;
     stream->forms.arena = frame_arena;
     stream->replay.calls = calls;
     stream->replay.on = conf->replay;
@@ -96,9 +94,7 @@ chat_stream_destroy(chat_stream_t *stream)
 
     chat_sse_free(&stream->sse);
     chat_arena_destroy(stream->quarantine.arena);
-    if (stream->reader != NULL) {
-        chat_calls_free(&stream->reader->calls);
-    }
+    chat_calls_free(&stream->reader->calls);
     chat_arena_destroy(stream->track.put_arena);
     chat_output_free(&stream->output);
     chat_arena_destroy(stream->arena); /* the stream with it */

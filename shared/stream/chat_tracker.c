@@ -56,6 +56,7 @@ facts_of(chat_tracker_t *track, const chat_key_t *keys, size_t n)
                                 &track->size, sizeof(*put))
               : NULL;
     if (put == NULL) {
+        chat_facts_init(&track->nowhere, NULL);
         return &track->nowhere;
     }
 
@@ -542,18 +543,6 @@ on_step(chat_tracker_t *track, chat_str_t chain)
     {
         track->step.chain = chat_str(NULL, 0);
     }
-}
-
-
-void
-chat_tracker_init(chat_tracker_t *track, const chat_stream_conf_t *conf,
-                  chat_stream_info_t *info, chat_calls_t *calls)
-{
-    track->conf = conf;
-    track->info = info;
-    track->calls = calls;
-    chat_facts_init(&track->nowhere, NULL);
-    track->step.number = 1;
 }
 
 

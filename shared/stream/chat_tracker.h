@@ -34,11 +34,16 @@ typedef struct {
     unsigned        untracked : 1; /* past a bound */
 } chat_track_step_t;
 
+/*
+ * All zero but for the first three and step.number is the beginning. The
+ * tracker keeps info's id, end, reason, calls and settled.
+ */
 typedef struct {
     const chat_stream_conf_t *conf;
     chat_stream_info_t       *info;
     chat_calls_t             *calls;     /* of the stream */
-    chat_arena_t             *put_arena; /* lives as what was put; or NULL */
+    chat_arena_t             *put_arena; /* lives as what was put; or NULL;
+                                            the owner destroys it */
     chat_stream_facts_t      *puts;      /* oldest first */
     size_t                    nputs;
     size_t                    size;    /* room in puts */
@@ -47,13 +52,6 @@ typedef struct {
     chat_track_step_t         step;
     uint32_t                  steps; /* STEP_OPEN so far */
 } chat_tracker_t;
-
-/*
- * All three must outlive the track, which is all zero; info's id, end, reason,
- * calls and settled are kept by it. The owner destroys put_arena.
- */
-void chat_tracker_init(chat_tracker_t *track, const chat_stream_conf_t *conf,
-                       chat_stream_info_t *info, chat_calls_t *calls);
 
 /* The next event; event->verdict is FORWARD or DROP. */
 void chat_tracker_event(chat_tracker_t *track, const chat_event_t *event);

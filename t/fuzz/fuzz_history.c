@@ -20,7 +20,7 @@ fuzz_told(body_t *body, chat_str_t told)
     chat_frame_t    frame;
     chat_json_doc_t doc;
 
-    chat_sse_init(&sse, 0);
+    sse = (chat_sse_t){ .max_frame = 0 };
     chat_sse_feed(&sse, told);
 
     while (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {

@@ -42,7 +42,7 @@ fuzz_rewrite(const chat_frame_t *frame)
     /* a byte after it, for a CR that waits for one */
     chat_buf_puts(&out, ":");
 
-    chat_sse_init(&sse, 0);
+    sse = (chat_sse_t){ .max_frame = 0 };
     chat_sse_feed(&sse, chat_buf_str(&out));
     NEED(chat_sse_next(&sse, &again) == CHAT_SSE_FRAME);
     NEED(again.raw.len == out.len - 1);
@@ -119,7 +119,7 @@ fuzz_run(chat_str_t text, const uint8_t *cuts, size_t ncuts, size_t limit,
     chat_sse_t sse;
 
     memset(run, 0, sizeof(fuzz_run_t));
-    chat_sse_init(&sse, limit);
+    sse = (chat_sse_t){ .max_frame = limit };
 
     do {
         n = ncuts == 0 ? text.len : cuts[i++ % ncuts];

@@ -371,7 +371,7 @@ run_stream(run_t *run, const chat_dialect_t *dialect, chat_str_t text,
     memset(run, 0, sizeof(*run));
     reader = chat_dialect_open(dialect, arena, NULL);
     reader->calls.tenant = &test_tenant;
-    chat_sse_init(&sse, 0);
+    sse = (chat_sse_t){ .max_frame = 0 };
     chat_sse_feed(&sse, text);
 
     while (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {
@@ -474,7 +474,7 @@ run_each(const chat_dialect_t *dialect, chat_str_t text,
 
     reader = chat_dialect_open(dialect, arena, NULL);
     reader->calls.tenant = &test_tenant;
-    chat_sse_init(&sse, 0);
+    sse = (chat_sse_t){ .max_frame = 0 };
     chat_sse_feed(&sse, text);
 
     while (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {

@@ -115,8 +115,8 @@ stream_begin(stream_t *s, const char *dialect, const char *body)
 static inline void
 stream_end(stream_t *s)
 {
-    free(s->out);
-    free(s->facts);
+    chat_block_give(s->out);
+    chat_block_give(s->facts);
     chat_arena_destroy(s->arena);
 }
 
@@ -277,7 +277,7 @@ stream_run_free(stream_run_t *run)
     size_t i;
 
     for (i = 0; i < run->nfacts; i++) {
-        free(run->facts[i]);
+        chat_block_give(run->facts[i]);
     }
     chat_buf_free(&run->out);
 }
@@ -334,8 +334,8 @@ stream_all(stream_t *s, const char *text, size_t len)
     }
     chat_buf_add(&facts, chat_str("", 1));
 
-    free(s->out);
-    free(s->facts);
+    chat_block_give(s->out);
+    chat_block_give(s->facts);
     s->out = (char *) first.out.data;
     memset(&first.out, 0, sizeof(first.out));
     s->facts = (char *) facts.data;

@@ -269,7 +269,7 @@ run_stream(const chat_dialect_t *dialect, const chat_request_t *rq,
         forms->arena = run.frame;
     }
 
-    chat_sse_init(&sse, FRAME_MAX);
+    sse = (chat_sse_t){ .max_frame = FRAME_MAX };
 
     for (pos = 0; pos < stream.len; pos += len) {
         len = pos == 0 && first != 0 ? first : step;

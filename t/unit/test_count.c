@@ -41,7 +41,7 @@ ends_of(chat_str_t text, size_t *ends)
     chat_sse_t   sse;
     chat_frame_t frame;
 
-    chat_sse_init(&sse, 0);
+    sse = (chat_sse_t){ .max_frame = 0 };
     chat_sse_feed(&sse, text);
 
     while (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {

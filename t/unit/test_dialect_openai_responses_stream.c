@@ -112,7 +112,7 @@ run_bytes(watch_t *run, chat_str_t bytes)
     chat_frame_t  frame;
     chat_sse_rc_e rc;
 
-    chat_sse_init(&sse, 0);
+    sse = (chat_sse_t){ .max_frame = 0 };
     chat_sse_feed(&sse, bytes);
 
     while ((rc = chat_sse_next(&sse, &frame)) == CHAT_SSE_FRAME) {

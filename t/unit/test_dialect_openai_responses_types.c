@@ -107,7 +107,7 @@ sent(const char *frame, chat_kind_e kind, chat_hash_t *out)
     chat_json_doc_t doc;
 
     state = chat_dialect_open(dialect, arena, NULL);
-    chat_sse_init(&sse, 0);
+    sse = (chat_sse_t){ .max_frame = 0 };
     chat_sse_feed(&sse, chat_cstr(frame));
     assert_int_equal(chat_sse_next(&sse, &f), CHAT_SSE_FRAME);
     assert_int_equal(chat_json_parse(&doc, arena, f.data), CHAT_OK);

@@ -55,7 +55,7 @@ learn(run_t *run, const char *text)
     chat_json_doc_t    doc;
     const chat_json_t *node;
 
-    chat_sse_init(&sse, 0);
+    sse = (chat_sse_t){ .max_frame = 0 };
     chat_sse_feed(&sse, chat_cstr(text));
     chat_events_init(&run->events, run->arena);
 

@@ -262,7 +262,7 @@ run(const case_t *c, size_t first, size_t step)
     progress_t progress = { c, 0, 0 };
 
     first = first < len ? first : len;
-    chat_sse_init(&sse, c->limit);
+    sse = (chat_sse_t){ .max_frame = c->limit };
 
     feed(&sse, &progress, text, first);
 
@@ -329,7 +329,7 @@ a_frame_is_given_as_soon_as_it_is_whole(void **state)
                                      "data: a\r\n\r\n" };
 
     for (i = 0; i < 3; i++) {
-        chat_sse_init(&sse, 0);
+        sse = (chat_sse_t){ .max_frame = 0 };
         chat_sse_feed(&sse, chat_str(streams[i], strlen(streams[i]) - 1));
         rc = chat_sse_next(&sse, &frame);
         assert_int_equal(rc, CHAT_SSE_MORE);
@@ -362,7 +362,7 @@ leave(chat_sse_t *sse, const char *more)
     chat_str_t   rest;
     chat_frame_t frame;
 
-    chat_sse_init(sse, 0);
+    *sse = (chat_sse_t){ 0 };
     chat_sse_feed(sse, chat_cstr("data: a\n\ndata: b"));
     assert_int_equal(rest_of(sse, 1).len, 0);
     assert_int_equal(chat_sse_next(sse, &frame), CHAT_SSE_FRAME);
@@ -410,7 +410,7 @@ an_endless_frame_needs_no_memory(void **state)
     unsigned char input[1000];
 
     memset(input, 'x', sizeof(input));
-    chat_sse_init(&sse, 4096);
+    sse = (chat_sse_t){ .max_frame = 4096 };
 
     for (i = 0; i < 10000; i++) {
         chat_sse_feed(&sse, chat_str(input, sizeof(input)));
@@ -435,7 +435,7 @@ a_frame_past_the_limit_leaves_no_data(void **state)
     chat_buf_t   lines = { 0 };
     chat_frame_t frame;
 
-    chat_sse_init(&sse, 1000);
+    sse = (chat_sse_t){ .max_frame = 1000 };
 
     for (i = 0; i < 1000; i++) {
         chat_buf_puts(&lines, "data: x\n");
@@ -463,7 +463,7 @@ seconds_of(const char *unit, size_t n, size_t cut)
         chat_buf_add(&buf, chat_str(unit, len));
     }
 
-    chat_sse_init(&sse, 0);
+    sse = (chat_sse_t){ .max_frame = 0 };
     (void) clock_gettime(CLOCK_MONOTONIC, &from);
 
     for (i = 0; i < buf.len; i += fed) {
@@ -531,7 +531,7 @@ a_rewritten_frame_keeps_all_but_its_data(void **state)
 
     for (i = 0; i < sizeof(rewrites) / sizeof(rewrites[0]); i++) {
         memset(&out, 0, sizeof(out));
-        chat_sse_init(&sse, 0);
+        sse = (chat_sse_t){ .max_frame = 0 };
         chat_sse_feed(&sse, chat_cstr(rewrites[i].raw));
         assert_int_equal(chat_sse_next(&sse, &frame), CHAT_SSE_FRAME);
 

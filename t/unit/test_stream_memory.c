@@ -80,6 +80,7 @@ passes(const char *body, const chat_buf_t *pieces, size_t n, size_t max)
 static void
 fill(chat_buf_t *buf, const char *text, size_t len)
 {
+    assert_non_null(chat_buf_reserve(buf, len + 100));
     while (buf->len + strlen(text) < len) {
         chat_buf_puts(buf, text);
     }
