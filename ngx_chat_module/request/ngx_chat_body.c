@@ -167,20 +167,51 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Adds the client's keys for its provider: what the default variables have. */
+/* 1 if $http_NAME has the header: NGINX takes _ for - in it. */
+static ngx_uint_t
+is_key(const ngx_table_elt_t *h, const ngx_str_t *name)
+{
+    size_t i = 0;
+
+    while (i < name->len && h->key.len == name->len && h->hash != 0
+           && (h->key.data[i] == '_' ? '-' : h->key.data[i] | 0x20)
+                  == name->data[i])
+    {
+        i++;
+    }
+
+    return i == name->len;
+}
+
+
+/*
+ * Adds the client's keys for its provider: what the default variables have
+ * from NGINX 1.23 on, so all headers of a name; but empty ones are none.
+ */
 static void
 add_keys(ngx_http_request_t *r, chat_buf_t *keys)
 {
-    static const char *const names[] = { "authorization", "x-api-key",
-                                         "api-key", "x-goog-api-key", NULL };
+    static const ngx_str_t names[] = {
+        ngx_string("authorization"), ngx_string("x-api-key"),
+        ngx_string("api-key"), ngx_string("x-goog-api-key"), ngx_null_string
+    };
 
-    size_t           i;
-    ngx_str_t        key;
-    ngx_table_elt_t *h;
+    size_t                  n;
+    ngx_str_t               key;
+    const ngx_str_t        *name;
+    ngx_table_elt_t        *h;
+    ngx_chat_headers_walk_t walk;
 
-    for (i = 0; names[i] != NULL; i++) {
-        h = ngx_chat_headers_find(&r->headers_in.headers, names[i]);
-        chat_buf_add(keys, h ? ngx_chat_str(&h->value) : chat_str(NULL, 0));
+    for (name = names; name->len != 0; name++) {
+        walk.part = &r->headers_in.headers.part;
+        walk.i = n = 0;
+
+        while ((h = ngx_chat_headers_next(&walk)) != NULL) {
+            if (h->value.len != 0 && is_key(h, name)) {
+                chat_buf_puts(keys, n++ ? ", " : "");
+                chat_buf_add(keys, ngx_chat_str(&h->value));
+            }
+        }
     }
 
     if (ngx_http_arg(r, (u_char *) "key", 3, &key) == NGX_OK) {
