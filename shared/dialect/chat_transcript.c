@@ -54,7 +54,7 @@ digest_words(chat_transcript_t *t, const chat_json_t *content,
     const chat_json_t *part = chat_list_first(content);
 
     if (t->form->part == NULL) {
-        chat_json_canon(t->doc, content, text);
+        chat_json_canon(&t->brief, content, text);
         part = NULL;
 
     } else if (content != NULL && content->type == CHAT_JSON_STRING) {
@@ -66,7 +66,7 @@ digest_words(chat_transcript_t *t, const chat_json_t *content,
         what = t->form->part(&t->brief, part, &words);
 
         if (what == CHAT_PART_WORDS) {
-            chat_json_canon(t->doc, part, text);
+            chat_json_canon(&t->brief, part, text);
         } else if (what != CHAT_PART_RESULT) {
             chat_buf_format(text, "%d:%v", (uint64_t) words.len, words);
         }

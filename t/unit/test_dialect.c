@@ -351,6 +351,37 @@ a_message_that_says_nothing_leaves_no_trace(void **state)
 }
 
 
+/* What a body's words take ends with its tree: the request may wait long. */
+static void
+words_of_any_form_take_no_memory_of_the_request(void **state)
+{
+    int             i;
+    chat_rc_e       rc;
+    chat_buf_t      body = { 0 };
+    chat_arena_t   *kept = chat_arena_create(0);
+    chat_request_t  rq = { .tenant = &test_tenant, .named = 1 };
+    chat_json_doc_t tree;
+
+    chat_buf_puts(&body, "{\"threadId\":\"t\",\"runId\":\"r\",\"messages\":"
+                         "[{\"role\":\"user\",\"content\":[");
+    for (i = 0; i < 1000; i++) {
+        chat_buf_puts(&body, "{ },{\"\\/\":\"\\/\"},");
+    }
+    chat_buf_puts(&body, "{}]}]}");
+
+    assert_int_equal(chat_json_parse(&tree, arena, chat_buf_str(&body)),
+                     CHAT_OK);
+    assert_ptr_equal(
+        chat_dialect_request(NULL, chat_cstr("/"), &tree, kept, &rq, &rc),
+        &chat_dialect_ag_ui);
+    assert_non_null(rq.next.words);
+    assert_true(chat_arena_used(kept) < 1000);
+
+    chat_arena_destroy(kept);
+    chat_buf_free(&body);
+}
+
+
 /* 1 if the dialect's event for this end of a stream contains the text. */
 static int
 says(const chat_dialect_t *dialect, const char *reason, const char *text)
@@ -404,6 +435,7 @@ main(void)
         cmocka_unit_test(s97_another_model_or_stream_is_another_signature),
         cmocka_unit_test(a_message_that_says_nothing_leaves_no_trace),
         cmocka_unit_test(s110_transcripts_of_a_batch_are_compared_by_value),
+        cmocka_unit_test(words_of_any_form_take_no_memory_of_the_request),
         cmocka_unit_test(
             s113_providers_clients_read_words_that_agents_retry_on),
     };
