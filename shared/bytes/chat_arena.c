@@ -54,7 +54,7 @@ static size_t        small; /* of these, in blocks below the largest */
 static size_t
 index_of(size_t size)
 {
-    unsigned long long times = (size - 1) / CHAT_ARENA_LEAST;
+    unsigned long long times = (size - (size != 0)) / CHAT_ARENA_LEAST;
 
     return 63 - (size_t) __builtin_clzll(2 * times + 1);
 }

@@ -173,6 +173,8 @@ a_buffer_grows(void **state)
 
     chat_buf_add(&buf, chat_str(NULL, 0));
     assert_int_equal(buf.len, 0);
+    assert_non_null(chat_buf_reserve(&buf, 0));
+    assert_int_equal(buf.size, CHAT_ARENA_LEAST);
 
     for (i = 0; i < 1000; i++) {
         chat_buf_printf(&buf, "%03zu", i);
