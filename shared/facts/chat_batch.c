@@ -424,7 +424,11 @@ chat_batch_read_attempts(const chat_fact_t *facts, size_t n,
     }
 
     batch->last = list[kept - 1];
-    batch->since = batch->since != 0 ? batch->since : list[0].ms;
+
+    /* a request may have joined its time after one that claimed at once */
+    if (batch->since == 0 || (list[0].ms != 0 && list[0].ms < batch->since)) {
+        batch->since = list[0].ms;
+    }
 }
 
 

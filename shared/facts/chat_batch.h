@@ -61,7 +61,7 @@ typedef struct {
 } chat_twin_t;
 
 typedef struct {
-    uint64_t        since; /* ms; 0: no such fact */
+    uint64_t        since; /* ms; 0: no fact says it */
     int             open;
     chat_str_t      producer; /* worker of open */
     chat_str_t      cors;     /* of open */

@@ -29,6 +29,10 @@ attempt_fact(chat_facts_t *facts, uint32_t k, chat_str_t worker,
     attempt_fact(facts, k, w, r, (chat_attempt_t){ .after = (seconds) })
 #define chat_facts_end(facts, k, w, r, how) \
     attempt_fact(facts, k, w, r, (chat_attempt_t){ .end = (how) })
+#define chat_facts_whole(facts, k, w, r, status, how) \
+    attempt_fact(                                     \
+        facts, k, w, r,                               \
+        (chat_attempt_t){ .answer = (status), .end = (how), .whole = 1 })
 #define chat_facts_record(facts, k, w, r, mode) \
     attempt_fact(facts, k, w, r, (chat_attempt_t){ .recording = (mode) })
 #define chat_facts_void(facts, k, w, r) \

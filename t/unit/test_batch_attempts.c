@@ -38,7 +38,37 @@ read_both(const chat_facts_t *facts, chat_batch_t *batch)
     assert_int_equal(other.last.end, batch->last.end);
     assert_int_equal(other.last.is_void, batch->last.is_void);
     assert_int_equal(other.last.recording, batch->last.recording);
+    assert_int_equal(other.since, batch->since);
     assert_int_equal(other.answered.k, batch->answered.k);
+}
+
+
+/* A body that is complete claims in its first join, and joins no since. */
+static void
+a_batch_is_as_old_as_its_first_claim(void **state)
+{
+    chat_str_t   w = CHAT_STR("w"), r = CHAT_STR("12");
+    chat_facts_t facts;
+    chat_batch_t batch;
+
+    chat_facts_init(&facts, arena);
+    sample_claim(&facts, 2, w, r, none, none, 700);
+    read_both(&facts, &batch);
+    assert_int_equal(batch.since, 700);
+
+    sample_claim(&facts, 1, w, r, none, none, 500);
+    read_both(&facts, &batch);
+    assert_int_equal(batch.since, 500);
+
+    /* of a request that came later, or earlier */
+    chat_facts_since(&facts, 600);
+    read_both(&facts, &batch);
+    assert_int_equal(batch.since, 500);
+
+    chat_facts_since(&facts, 400);
+    facts.items[2] = facts.items[3];
+    read_both(&facts, &batch);
+    assert_int_equal(batch.since, 400);
 }
 
 
@@ -330,12 +360,14 @@ play_attempts(chat_facts_t *facts, expected_t *list)
             said.end = (chat_end_e) dice(CHAT_END_INTERRUPTED + 1);
             said.is_void = dice(4) == 0;
 
-            if (said.answer) {
+            if (said.answer && said.end != CHAT_END_NONE && dice(2)) {
+                chat_facts_whole(facts, k, w, r, said.answer, said.end);
+
+            } else {
                 chat_facts_answer(facts, k, w, r, said.answer);
-            }
-            if (said.end != CHAT_END_NONE) {
                 chat_facts_end(facts, k, w, r, said.end);
             }
+
             if (said.is_void) {
                 chat_facts_void(facts, k, w, r);
             }
@@ -412,6 +444,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_batch_is_as_old_as_its_first_claim),
         cmocka_unit_test(s103_a_void_names_its_claimant),
         cmocka_unit_test(s103_answers_and_ends_of_others_do_not_count),
         cmocka_unit_test(
