@@ -232,6 +232,7 @@ chat_dialect_sign(const chat_dialect_t *dialect, const chat_json_doc_t *doc,
 
     chat_mix_add(&digest.mix, chat_buf_str(digest.text));
     chat_mix_end(&digest.mix, rq->signature);
+    chat_arena_reset(digest.doc.arena);
     return digest.text->failed || digest.doc.failed ? CHAT_ERROR : CHAT_OK;
 }
 

@@ -86,6 +86,7 @@ chat_fingerprint(const chat_digest_t *tenant, chat_str_t name, chat_str_t args,
     }
 
     chat_mix_end(&mix, out->bytes);
+    chat_arena_reset(arena); /* it may be large, and its next use far away */
 
     return rc;
 }

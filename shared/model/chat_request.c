@@ -98,6 +98,7 @@ chat_call_digest(const chat_call_t *call)
         made->said = chat_str(NULL, 0);
     }
 
+    chat_arena_reset(doc.arena);
     return made->said.data == NULL ? &call->digest : NULL;
 }
 

@@ -14,6 +14,18 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+/* Builds without ASan do not count. */
+size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
+static size_t
+allocated(void)
+{
+    return __sanitizer_get_current_allocated_bytes
+               ? __sanitizer_get_current_allocated_bytes()
+               : 0;
+}
+
+
 static chat_hash_t
 fingerprint(const char *name, const char *args)
 {
@@ -130,6 +142,31 @@ bytes_never_equal_a_value(void **state)
     chat_mix_add(&mix, chat_cstr("1"));
     chat_mix_end(&mix, bytes.bytes);
     assert_false(chat_hash_eq(&d, &bytes));
+}
+
+
+/* The blocks would stay until the process makes the next fingerprint. */
+static void
+a_fingerprint_leaves_no_memory_behind(void **state)
+{
+    size_t      i, before;
+    chat_buf_t  args = { 0 };
+    chat_hash_t hash;
+    chat_call_t call = { .tenant = &test_tenant, .hash = chat_json_mix };
+
+    for (i = 0; i < 100000; i++) {
+        chat_buf_puts(&args, i == 0 ? "[{}" : ",{}");
+    }
+
+    chat_buf_puts(&args, "]");
+    before = allocated();
+    assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr("f"),
+                                      chat_buf_str(&args), 0, &hash),
+                     CHAT_OK);
+    call.said = chat_buf_str(&args);
+    assert_non_null(chat_call_digest(&call));
+    assert_int_equal(allocated(), before);
+    chat_buf_free(&args);
 }
 
 
@@ -324,6 +361,7 @@ main(void)
         cmocka_unit_test(no_arguments_are_an_empty_object),
         cmocka_unit_test(arguments_that_are_no_json_count_as_bytes),
         cmocka_unit_test(bytes_never_equal_a_value),
+        cmocka_unit_test(a_fingerprint_leaves_no_memory_behind),
         cmocka_unit_test(events_keep_their_order),
         cmocka_unit_test(without_memory_nothing_is_added),
         cmocka_unit_test(calls_belong_to_the_last_step),
