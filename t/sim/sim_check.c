@@ -553,9 +553,12 @@ check_bound(sim_request_t *request)
 void
 sim_name_request(sim_request_t *request)
 {
+    chat_str_t name;
+
     if (request->name[0] == '\0' && request->ctx != NULL) {
-        memcpy(request->name, request->ctx->barrier.id,
-               sizeof(request->name) - 1);
+        name = request->ctx->barrier.q.request;
+        snprintf(request->name, sizeof(request->name), "%.*s", (int) name.len,
+                 (const char *) name.data);
     }
 }
 

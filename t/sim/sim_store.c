@@ -223,9 +223,8 @@ trace_write(const sim_worker_t *worker, const set_t *set, size_t before)
 static void
 note_answers(const set_t *set, size_t before)
 {
-    size_t         i;
-    chat_str_t     rest, worker, value;
-    sim_request_t *request;
+    size_t     i;
+    chat_str_t rest, worker, value;
 
     for (i = before; i < set->facts.count; i++) {
         rest = set->facts.items[i].field;
@@ -241,10 +240,7 @@ note_answers(const set_t *set, size_t before)
             (void) chat_str_cut(&rest, '/');
             (void) chat_str_cut(&rest, '/');
             worker = chat_str_cut(&rest, '/');
-            request = sim_claimant(worker, rest);
-            if (request != NULL) {
-                request->answered = sim.now;
-            }
+            sim_claimant(worker, rest)->answered = sim.now;
         }
     }
 }

@@ -248,7 +248,9 @@ sim_claimant(chat_str_t worker, chat_str_t name)
         }
     }
 
-    return NULL;
+    sim_violated("named", "no request is %.*s/%.*s", (int) worker.len,
+                 (const char *) worker.data, (int) name.len,
+                 (const char *) name.data);
 }
 
 
