@@ -56,9 +56,8 @@ void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
                            ngx_uint_t blank);
 
 /*
- * Sets NGX_CHAT_HEADERS_ATTEMPT of the request that goes upstream; h: that
- * header, or NULL. The value must live as long as the request. Without memory
- * there is none.
+ * Sets NGX_CHAT_HEADERS_ATTEMPT, which the request has as h, or (NULL) not
+ * yet. The value must live as long as the request. Without memory it has none.
  */
 void ngx_chat_headers_name_attempt(ngx_http_request_t *r, ngx_table_elt_t *h,
                                    ngx_str_t value);

@@ -97,7 +97,6 @@ uri_of(ngx_http_request_t *r)
     }
 
     uri = ngx_pnalloc(r->pool, len);
-
     if (uri != NULL) {
         p = chat_str_copy(uri, ngx_chat_str(&r->uri));
         *p++ = '?';
@@ -169,46 +168,39 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
 
 /* 1 if $http_NAME has the header: NGINX takes _ for - in it. */
 static ngx_uint_t
-is_key(const ngx_table_elt_t *h, const ngx_str_t *name)
+is_key(const ngx_table_elt_t *h, const char *name)
 {
     size_t i = 0;
 
-    while (i < name->len && h->key.len == name->len && h->hash != 0
-           && (h->key.data[i] == '_' ? '-' : h->key.data[i] | 0x20)
-                  == name->data[i])
+    while (i < h->key.len
+           && name[i] == (h->key.data[i] == '_' ? '-' : h->key.data[i] | 0x20))
     {
         i++;
     }
 
-    return i == name->len;
+    return i == h->key.len && name[i] == '\0' && h->hash != 0;
 }
 
 
-/*
- * Adds the client's keys for its provider: what the default variables have
- * from NGINX 1.23 on, so all headers of a name; but empty ones are none.
- */
+/* Adds what the default has, as NGINX from 1.23 on; empty keys are none. */
 static void
 add_keys(ngx_http_request_t *r, chat_buf_t *keys)
 {
-    static const ngx_str_t names[] = {
-        ngx_string("authorization"), ngx_string("x-api-key"),
-        ngx_string("api-key"), ngx_string("x-goog-api-key"), ngx_null_string
-    };
+    static const char *const names[] = { "authorization", "x-api-key",
+                                         "api-key", "x-goog-api-key", NULL };
 
-    size_t                  n;
+    size_t                  i, from;
     ngx_str_t               key;
-    const ngx_str_t        *name;
     ngx_table_elt_t        *h;
     ngx_chat_headers_walk_t walk;
 
-    for (name = names; name->len != 0; name++) {
-        walk.part = &r->headers_in.headers.part;
-        walk.i = n = 0;
+    for (i = 0; names[i] != NULL; i++) {
+        from = keys->len;
+        walk = (ngx_chat_headers_walk_t){ &r->headers_in.headers.part, 0 };
 
         while ((h = ngx_chat_headers_next(&walk)) != NULL) {
-            if (h->value.len != 0 && is_key(h, name)) {
-                chat_buf_puts(keys, n++ ? ", " : "");
+            if (h->value.len != 0 && is_key(h, names[i])) {
+                chat_buf_puts(keys, keys->len != from ? ", " : "");
                 chat_buf_add(keys, ngx_chat_str(&h->value));
             }
         }

@@ -123,12 +123,8 @@ chat_block_take(size_t *size)
 {
     chat_block_t *block = chat_block_create(NULL, *size);
 
-    if (block == NULL) {
-        return NULL;
-    }
-
-    *size = block->size;
-    return block->data;
+    *size = block ? block->size : 0;
+    return block ? block->data : NULL;
 }
 
 

@@ -59,10 +59,7 @@ chat_buf_reserve(chat_buf_t *buf, size_t len)
         return NULL;
     }
 
-    if (buf->len != 0) {
-        memcpy(data, buf->data, buf->len);
-    }
-
+    (void) chat_str_copy(data, chat_buf_str(buf));
     chat_block_give(buf->data);
     buf->data = data;
     buf->size = size;

@@ -32,7 +32,7 @@ void chat_buf_free(chat_buf_t *buf);
  */
 chat_buf_t *chat_buf_scratch(void);
 
-/* Room for len (not 0) more bytes, or NULL; failed is set then. */
+/* Room for len more bytes, or NULL; failed is set then. */
 unsigned char *chat_buf_reserve(chat_buf_t *buf, size_t len);
 
 static inline void

@@ -21,8 +21,7 @@ typedef struct {
     chat_str_t number;
 } chat_form_values_t;
 
-static size_t
-    form_ends[CHAT_FORM_RUN]; /* of the frames just read, of any stream */
+static size_t form_ends[CHAT_FORM_RUN]; /* of frames just read, of a stream */
 
 
 /* The end of a number of few digits; NULL: it is another one. */
