@@ -87,6 +87,37 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
 }
 
 
+static ngx_int_t
+ngx_chat_merge_tenant(ngx_conf_t *cf, const ngx_chat_loc_conf_t *prev,
+                      ngx_chat_loc_conf_t *conf)
+{
+    ngx_str_t credentials =
+        ngx_string("$http_authorization$http_x_api_key"
+                   "$http_api_key$http_x_goog_api_key$arg_key");
+    ngx_http_core_srv_conf_t *cscf =
+        ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
+    ngx_http_compile_complex_value_t ccv = { .cf = cf, .value = &credentials };
+
+    if (conf->tenant == NULL) {
+        conf->tenant = prev->tenant;
+        conf->scope = prev->scope;
+        conf->default_tenant = prev->default_tenant;
+    }
+
+    if (conf->tenant == NULL) {
+        conf->tenant = ccv.complex_value = &conf->credentials;
+        conf->default_tenant = 1;
+    }
+
+    if (conf->scope == NULL) {
+        conf->scope = &conf->server;
+        conf->server.value = cscf->server_name;
+    }
+
+    return ccv.complex_value ? ngx_http_compile_complex_value(&ccv) : NGX_OK;
+}
+
+
 /*
  * Refuses chat_results and chat_resume without chat_tenant; warns where the
  * bodies of chat requests would go through a file. Each message names the line
@@ -98,7 +129,7 @@ ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
     ngx_http_core_loc_conf_t *clcf =
         ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
-    if (conf->needs_tenant && conf->tenant == NULL) {
+    if (conf->needs_tenant && conf->default_tenant) {
         /* it does not prove that a client is its user */
         ngx_conf_log_error(NGX_LOG_EMERG, conf->endpoint_at, 0,
                            "\"%V\" in location \"%V\" requires "
@@ -125,12 +156,10 @@ ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
 char *
 ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 {
-    ngx_uint_t                i;
-    ngx_chat_loc_conf_t      *prev = parent;
-    ngx_chat_loc_conf_t      *conf = child;
-    ngx_chat_main_conf_t     *mcf;
-    ngx_http_core_srv_conf_t *cscf =
-        ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
+    ngx_uint_t            i;
+    ngx_chat_loc_conf_t  *prev = parent;
+    ngx_chat_loc_conf_t  *conf = child;
+    ngx_chat_main_conf_t *mcf;
 
     if (conf->chat == NGX_CONF_UNSET) {
         conf->dialect = prev->dialect;
@@ -147,14 +176,8 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
         conf->conversation ? conf->conversation : prev->conversation;
     conf->tools = conf->tools ? conf->tools : prev->tools;
 
-    if (conf->tenant == NULL) {
-        conf->tenant = prev->tenant;
-        conf->scope = prev->scope;
-    }
-
-    if (conf->scope == NULL) {
-        conf->scope = &conf->server;
-        conf->server.value = cscf->server_name;
+    if (ngx_chat_merge_tenant(cf, prev, conf) != NGX_OK) {
+        return NGX_CONF_ERROR;
     }
 
     mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);

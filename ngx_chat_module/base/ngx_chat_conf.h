@@ -95,8 +95,10 @@ typedef struct {
     ngx_http_complex_value_t *variable; /* chat for each request, or NULL */
     ngx_conf_t               *chat_at;  /* "chat", or NULL */
     ngx_http_complex_value_t *conversation;
-    ngx_http_complex_value_t *tenant; /* NULL: the client's keys */
-    ngx_http_complex_value_t *scope;  /* of the same chat_tenant */
+    ngx_http_complex_value_t *tenant;
+    ngx_http_complex_value_t *scope;          /* of the same chat_tenant */
+    ngx_uint_t                default_tenant; /* without chat_tenant: */
+    ngx_http_complex_value_t  credentials;
     ngx_http_complex_value_t  server; /* without a scope: its name */
     ngx_str_t  *endpoint; /* chat_results, chat_resume, chat_status; or NULL */
     ngx_conf_t *endpoint_at;           /* that directive, or NULL */

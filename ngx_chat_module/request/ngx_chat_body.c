@@ -166,69 +166,15 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
 }
 
 
-/* 1 if $http_NAME has the header: NGINX takes _ for - in it. */
-static ngx_uint_t
-is_key(const ngx_table_elt_t *h, const char *name)
-{
-    size_t i = 0;
-
-    while (i < h->key.len
-           && name[i] == (h->key.data[i] == '_' ? '-' : h->key.data[i] | 0x20))
-    {
-        i++;
-    }
-
-    return i == h->key.len && name[i] == '\0' && h->hash != 0;
-}
-
-
-/* Adds what the default has, as NGINX from 1.23 on; empty keys are none. */
-static void
-add_keys(ngx_http_request_t *r, chat_buf_t *keys)
-{
-    static const char *const names[] = { "authorization", "x-api-key",
-                                         "api-key", "x-goog-api-key", NULL };
-
-    size_t                  i, from;
-    ngx_str_t               key;
-    ngx_table_elt_t        *h;
-    ngx_chat_headers_walk_t walk;
-
-    for (i = 0; names[i] != NULL; i++) {
-        from = keys->len;
-        walk = (ngx_chat_headers_walk_t){ &r->headers_in.headers.part, 0 };
-
-        while ((h = ngx_chat_headers_next(&walk)) != NULL) {
-            if (h->value.len != 0 && is_key(h, names[i])) {
-                chat_buf_puts(keys, keys->len != from ? ", " : "");
-                chat_buf_add(keys, ngx_chat_str(&h->value));
-            }
-        }
-    }
-
-    if (ngx_http_arg(r, (u_char *) "key", 3, &key) == NGX_OK) {
-        chat_buf_add(keys, ngx_chat_str(&key));
-    }
-}
-
-
 ngx_int_t
 ngx_chat_tenant(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
                 chat_digest_t *tenant)
 {
-    ngx_str_t   scope, value;
-    chat_buf_t *keys = chat_buf_scratch();
+    ngx_str_t scope, value;
 
-    if (conf->tenant == NULL) {
-        add_keys(r, keys);
-        value.data = keys->data;
-        value.len = keys->len;
-
-    } else if (ngx_chat_value(r, conf->tenant, &value) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (keys->failed || ngx_chat_value(r, conf->scope, &scope) != NGX_OK) {
+    if (ngx_chat_value(r, conf->tenant, &value) != NGX_OK
+        || ngx_chat_value(r, conf->scope, &scope) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 

@@ -319,7 +319,7 @@ choose(void)
         &chat_dialect_anthropic, &chat_dialect_openai_responses,
         &chat_dialect_gemini
     };
-    static ngx_http_complex_value_t value;
+    static ngx_http_complex_value_t conversation;
     ngx_chat_loc_conf_t            *conf = &sim.conf;
 
     sim.redis = sim_dice(2) != 0;
@@ -335,8 +335,7 @@ choose(void)
 
     memset(conf, 0, sizeof(*conf));
     conf->chat = 1;
-    conf->tenant = &value;
-    conf->conversation = sim_dice(3) ? NULL : &value;
+    conf->conversation = sim_dice(3) ? NULL : &conversation;
     sim.weak = sim.dialect == &chat_dialect_gemini
                && conf->conversation != NULL && sim_dice(2);
     conf->hold =
