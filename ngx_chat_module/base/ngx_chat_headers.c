@@ -37,14 +37,12 @@ named(const ngx_table_elt_t *h, const char *name)
 ngx_table_elt_t *
 ngx_chat_headers_find(ngx_list_t *headers, const char *name)
 {
-    size_t                  len = strlen(name);
     ngx_table_elt_t        *h;
     ngx_chat_headers_walk_t walk = { &headers->part, 0 };
 
     do {
         h = ngx_chat_headers_next(&walk);
-    } while (h != NULL
-             && (h->key.len != len || h->hash == 0 || !named(h, name)));
+    } while (h != NULL && (h->hash == 0 || !named(h, name)));
 
     return h;
 }

@@ -153,24 +153,31 @@ ngx_chat_nginx_client_is_gone(ngx_http_request_t *r)
 }
 
 
+static ngx_int_t
+replace_buffer(ngx_http_request_t *r)
+{
+    ngx_http_upstream_t *u = r->upstream;
+    size_t               size = (size_t) (u->buffer.end - u->buffer.start);
+    u_char              *p = ngx_palloc(r->pool, size);
+
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    u->buffer.start = u->buffer.pos = u->buffer.last = p;
+    u->buffer.end = p + size;
+    u->out_bufs = u->busy_bufs = NULL;
+    return NGX_OK;
+}
+
+
 ngx_int_t
 ngx_chat_nginx_detach_client(ngx_http_request_t *r)
 {
-    u_char              *p;
-    size_t               size;
-    ngx_connection_t    *c = r->connection;
-    ngx_http_upstream_t *u = r->upstream;
+    ngx_connection_t *c = r->connection;
 
-    if (u->header_sent) {
-        size = (size_t) (u->buffer.end - u->buffer.start);
-        p = ngx_palloc(r->pool, size);
-        if (p == NULL) {
-            return NGX_ERROR;
-        }
-
-        u->buffer.start = u->buffer.pos = u->buffer.last = p;
-        u->buffer.end = p + size;
-        u->out_bufs = u->busy_bufs = NULL;
+    if (r->upstream->header_sent && replace_buffer(r) != NGX_OK) {
+        return NGX_ERROR;
     }
 
     r->out = NULL;

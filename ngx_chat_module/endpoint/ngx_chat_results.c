@@ -352,11 +352,16 @@ read_body(ngx_chat_ctx_t *ctx)
 static chat_rc_e
 read_query(ngx_chat_ctx_t *ctx)
 {
-    ngx_int_t rc =
-        ngx_chat_endpoint_conversation(ctx->request, &ctx->scope.conversation);
+    ngx_int_t rc;
 
-    ctx->results->external.refusal = missing_argument;
-    return rc == NGX_OK ? CHAT_OK : rc == NGX_DECLINED ? CHAT_BAD : CHAT_ERROR;
+    rc =
+        ngx_chat_endpoint_conversation(ctx->request, &ctx->scope.conversation);
+    if (rc == NGX_DECLINED) {
+        ctx->results->external.refusal = missing_argument;
+        return CHAT_BAD;
+    }
+
+    return rc == NGX_OK ? CHAT_OK : CHAT_ERROR;
 }
 
 

@@ -344,11 +344,15 @@ count_holds(ngx_chat_worker_t *worker)
 void
 ngx_chat_metrics_held(ngx_chat_ctx_t *ctx)
 {
-    ngx_uint_t sibling = ctx->reason == CHAT_REASON_HELD_SIBLING;
-
     count_holds(ctx->worker);
-    put_event(ctx, ctx->reason, sibling ? "attempt %uz is on" : "%uz missing",
-              sibling ? ctx->barrier.decision.k : ctx->barrier.needs.nmissing);
+
+    if (ctx->reason == CHAT_REASON_HELD_SIBLING) {
+        put_event(ctx, ctx->reason, "attempt %uD is on",
+                  ctx->barrier.decision.k);
+    } else {
+        put_event(ctx, ctx->reason, "%uz missing",
+                  ctx->barrier.needs.nmissing);
+    }
 }
 
 

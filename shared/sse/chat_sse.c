@@ -75,6 +75,17 @@ chat_sse_skip(chat_sse_t *sse, size_t len)
 }
 
 
+/* Empties the tail that was given out. */
+static void
+chat_sse_flush(chat_sse_t *sse)
+{
+    if (sse->flush) {
+        sse->tail.len = 0;
+        sse->flush = 0;
+    }
+}
+
+
 /* The value of a data: line; 0: the line is another one. */
 static int
 data_value(chat_str_t line, chat_str_t *value)
@@ -131,8 +142,7 @@ chat_sse_keep(chat_sse_t *sse)
 int
 chat_sse_leave(chat_sse_t *sse)
 {
-    sse->tail.len = sse->flush ? 0 : sse->tail.len;
-    sse->flush = 0;
+    chat_sse_flush(sse);
     sse->pos = sse->input.len;
 
     if (!chat_sse_keep(sse)) {
@@ -223,8 +233,7 @@ chat_sse_next(chat_sse_t *sse, chat_frame_t *frame)
     size_t     size, len;
     chat_str_t rest;
 
-    sse->tail.len = sse->flush ? 0 : sse->tail.len;
-    sse->flush = 0;
+    chat_sse_flush(sse);
 
     if (sse->start == sse->input.len) {
         return CHAT_SSE_MORE;
