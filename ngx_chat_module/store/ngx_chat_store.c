@@ -123,14 +123,21 @@ ngx_chat_store_deliver(chat_store_op_t *op)
 }
 
 
+void
+ngx_chat_store_answers(chat_store_t *store)
+{
+    ngx_chat_store_base_t *base = (ngx_chat_store_base_t *) store;
+
+    while (base != NULL && base->answered != NULL) {
+        (void) ngx_chat_store_deliver(base->answered);
+    }
+}
+
+
 static void
 on_answers(ngx_event_t *ev)
 {
-    ngx_chat_store_base_t *base = ev->data;
-
-    while (base->answered != NULL) {
-        (void) ngx_chat_store_deliver(base->answered);
-    }
+    ngx_chat_store_answers(ev->data);
 }
 
 

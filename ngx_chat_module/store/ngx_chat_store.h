@@ -3,8 +3,8 @@
  * loop, and the watches of this worker.
  *
  * A store begins with ngx_chat_store_base_t. The event loop calls done() and
- * notify(), or done() the caller of ngx_chat_store_deliver(): no store calls
- * back into a request that calls it.
+ * notify(), or done() the caller of ngx_chat_store_deliver() and
+ * ngx_chat_store_answers(): no store calls back into a request that calls it.
  */
 
 #ifndef NGX_CHAT_STORE_H
@@ -47,6 +47,9 @@ void ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_op_t *op,
 
 /* Calls a posted done() now. 0: there is none. */
 ngx_uint_t ngx_chat_store_deliver(chat_store_op_t *op);
+
+/* Calls all posted done() now. */
+void ngx_chat_store_answers(chat_store_t *store);
 
 /* cancel() of an op with a posted done(): takes it back, frees its reply. */
 void ngx_chat_store_forget(chat_store_op_t *op);
