@@ -446,19 +446,6 @@ chat_json_unescape(chat_str_t s, unsigned char *out)
 }
 
 
-/* That a caller looks at the value is noted: see stream/chat_form.h. */
-chat_str_t
-chat_json_raw(const chat_json_doc_t *doc, const chat_json_t *node)
-{
-    if (node == NULL) {
-        return chat_str(NULL, 0);
-    }
-
-    ((chat_json_t *) node)->read = 1;
-    return chat_str(doc->text.data + node->start, node->end - node->start);
-}
-
-
 /* What stands between the quotes of a string. */
 static inline chat_str_t
 inner(const chat_json_doc_t *doc, const chat_json_t *node)

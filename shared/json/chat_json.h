@@ -212,8 +212,21 @@ chat_json_flag(chat_json_doc_t *doc, const chat_json_t *object,
 }
 
 
-/* The bytes of the value as they stand in the text; empty where NULL. */
-chat_str_t chat_json_raw(const chat_json_doc_t *doc, const chat_json_t *node);
+/*
+ * The bytes of the value as they stand in the text; empty where NULL. That a
+ * caller looks at them is noted: see stream/chat_form.h.
+ */
+static inline chat_str_t
+chat_json_raw(const chat_json_doc_t *doc, const chat_json_t *node)
+{
+    if (node == NULL) {
+        return chat_str(NULL, 0);
+    }
+
+    ((chat_json_t *) node)->read = 1;
+    return chat_str(doc->text.data + node->start, node->end - node->start);
+}
+
 
 /* The characters of a string, else the bytes of the value. */
 static inline chat_str_t
