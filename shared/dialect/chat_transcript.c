@@ -7,6 +7,7 @@
  */
 
 #include "dialect/chat_transcript.h"
+#include "json/chat_json_scan.h"
 
 #define CHAT_TRANSCRIPT_FEW 8 /* calls that are compared, not indexed */
 
@@ -627,11 +628,41 @@ chat_transcript_end(chat_transcript_t *t)
 
 /* ---- comparing transcripts ---- */
 
+/* Adds what has been said to the digest. Only this message begins a row. */
+static void
+digest_said(chat_transcript_digest_t *to, const chat_json_t *message)
+{
+    chat_mix_add(&to->mix,
+                 to->text->len != 0 ? chat_buf_str(to->text) : to->row);
+    chat_arena_reset(to->doc.arena);
+    to->row = chat_str(chat_json_raw(&to->doc, message).data, 0);
+    to->text->len = 0;
+}
+
+
+/* Says the canonical form of a message and a comma, in a row or as text. */
+static void
+say_message(chat_transcript_digest_t *to, const chat_json_t *message)
+{
+    chat_str_t own = chat_json_raw(&to->doc, message);
+
+    if ((message->has & CHAT_JSON_VARIED) == 0 && own.data[own.len] == ','
+        && own.data == to->row.data + to->row.len)
+    {
+        to->row.len += own.len + 1;
+    } else {
+        chat_buf_add(to->text, to->row);
+        chat_json_canon(&to->doc, message, to->text);
+        chat_buf_puts(to->text, ",");
+        to->row.len = 0;
+    }
+}
+
+
 void
 chat_transcript_digest(const chat_transcript_form_t *form,
                        const chat_request_t *rq, chat_transcript_digest_t *to)
 {
-    size_t             said;
     const chat_call_t *call = &rq->calls[rq->steps[rq->nsteps - 1].first];
     uint32_t           until = call->node != NULL ? call->node->start : 0;
     const chat_json_t *message,
@@ -639,26 +670,23 @@ chat_transcript_digest(const chat_transcript_form_t *form,
 
     list = list ? list : chat_json_get(&to->doc, to->doc.root, "message");
     message = chat_list_first(list);
+    digest_said(to, message);
 
-    for (/* void */; message != NULL && message->start < until;
-         message = chat_list_next(list, message))
-    {
-        said = to->text->len;
-
+    while (message != NULL && message->start < until) {
         if (form->says != NULL) {
             form->says(to, message, until);
-
         } else if (message->end <= until) {
-            chat_json_canon(&to->doc, message, to->text);
+            say_message(to, message);
         }
 
-        /* a message that says nothing does not divide what is hashed */
-        if (to->text->len != said && to->text->len >= CHAT_TRANSCRIPT_TEXT) {
-            chat_mix_add(&to->mix, chat_buf_str(to->text));
-            chat_arena_reset(to->doc.arena);
-            to->text->len = 0;
+        message = chat_list_next(list, message);
+
+        if (to->text->len + to->row.len >= CHAT_TRANSCRIPT_TEXT) {
+            digest_said(to, message);
         }
     }
+
+    digest_said(to, NULL);
 }
 
 

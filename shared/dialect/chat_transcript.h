@@ -64,12 +64,13 @@ typedef struct {
     chat_str_t  close; /* behind the last; commas go between them */
 } chat_front_t;
 
-#define CHAT_TRANSCRIPT_TEXT 4096 /* bytes that are hashed at once */
+#define CHAT_TRANSCRIPT_TEXT 16384 /* bytes that are hashed at once */
 
 /* What requests say before the step that they answer, while it is read. */
 typedef struct {
     chat_json_doc_t doc;  /* its strings live as long as those in text */
-    chat_buf_t     *text; /* what is not in the digest yet */
+    chat_buf_t     *text; /* what is not in the digest yet, */
+    chat_str_t      row;  /* or stands so in the body: one of them is empty */
     chat_mix_t      mix;
 } chat_transcript_digest_t;
 
@@ -234,7 +235,7 @@ chat_rc_e chat_transcript_splice(const chat_transcript_form_t *form,
                                  const chat_result_t *results, size_t n,
                                  chat_edits_t *edits);
 
-/* Adds the messages before the step that the body answers. */
+/* Adds the text, and the messages before the step that the body answers. */
 void chat_transcript_digest(const chat_transcript_form_t *form,
                             const chat_request_t         *rq,
                             chat_transcript_digest_t     *to);

@@ -326,12 +326,74 @@ s110_transcripts_of_a_batch_are_compared_by_value(void **state)
 }
 
 
+#define ROW 5 /* messages before a step */
+
+
+/* Signs a chat with these messages; a letter is the text of one, repeated. */
+static void
+sign_row(const char *letters, unsigned spellings, unsigned char signature[16])
+{
+    int            i;
+    char           text[CHAT_TRANSCRIPT_TEXT + 2];
+    chat_buf_t     row = { 0 }, body = { 0 };
+    chat_request_t rq;
+
+    /* what is hashed at once may end behind one of them, or in it */
+    static const int sizes[ROW] = { 1, CHAT_TRANSCRIPT_TEXT - 100, 9,
+                                    CHAT_TRANSCRIPT_TEXT + 1, 30 };
+
+    static const char *const spelled[] = {
+        "%s{\"role\":\"user\",\"content\":\"%s\"}", /* the canonical form */
+        "%s{\"role\":\"user\",\"content\":\"%s\"} ",
+        "%s {\"role\":\"user\",\"content\":\"%s\"}",
+        "%s{\"content\":\"%s\",\"role\":\"user\"}",
+    };
+
+    for (i = 0; i < ROW; i++, spellings /= 4) {
+        memset(text, letters[i], (size_t) sizes[i]);
+        text[sizes[i]] = '\0';
+        chat_buf_format(&row, spelled[spellings % 4], i ? "," : "", text);
+    }
+
+    chat_buf_format(&body, CHAT_BODY("r", "%v"), chat_buf_str(&row));
+    chat_buf_add(&body, chat_str("", 1));
+    sign("/v1/chat/completions", (char *) body.data, 7, &rq);
+    memcpy(signature, rq.signature, 16);
+    chat_arena_reset(arena);
+    chat_buf_free(&row);
+    chat_buf_free(&body);
+}
+
+
+static void
+s110_each_message_is_compared_by_value(void **state)
+{
+    unsigned      i;
+    unsigned char want[16], other[16];
+    char          letters[] = "aaaaa";
+
+    sign_row(letters, 0, want);
+
+    for (i = 1; i < 1 << 2 * ROW; i++) {
+        sign_row(letters, i, other);
+        assert_memory_equal(other, want, 16);
+    }
+
+    for (i = 0; i < ROW; i++) {
+        letters[i]++;
+        sign_row(letters, 0, other);
+        assert_memory_not_equal(other, want, 16);
+        letters[i]--;
+    }
+}
+
+
 /* Another page may lack it, whatever is hashed before it. */
 static void
 a_message_that_says_nothing_leaves_no_trace(void **state)
 {
     int  tools;
-    char body[8192], more[8192];
+    char body[2 * CHAT_TRANSCRIPT_TEXT], more[2 * CHAT_TRANSCRIPT_TEXT];
 
     static const char says[] = "{\"role\":\"user\",\"content\":\"hi\"},"
                                "{\"role\":\"assistant\",\"toolCalls\":["
@@ -342,7 +404,9 @@ a_message_that_says_nothing_leaves_no_trace(void **state)
                                  "\"context\":[],\"tools\":[\"%0*d\"],"
                                  "\"messages\":[%s%s";
 
-    for (tools = 4000; tools < 4200; tools++) {
+    for (tools = CHAT_TRANSCRIPT_TEXT - 150; tools < CHAT_TRANSCRIPT_TEXT + 50;
+         tools++)
+    {
         (void) snprintf(body, sizeof(body), format, tools, 0, "", says);
         (void) snprintf(more, sizeof(more), format, tools, 0,
                         "{\"role\":\"activity\"},", says);
@@ -435,6 +499,7 @@ main(void)
         cmocka_unit_test(s97_another_model_or_stream_is_another_signature),
         cmocka_unit_test(a_message_that_says_nothing_leaves_no_trace),
         cmocka_unit_test(s110_transcripts_of_a_batch_are_compared_by_value),
+        cmocka_unit_test(s110_each_message_is_compared_by_value),
         cmocka_unit_test(words_of_any_form_take_no_memory_of_the_request),
         cmocka_unit_test(
             s113_providers_clients_read_words_that_agents_retry_on),
