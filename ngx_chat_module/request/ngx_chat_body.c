@@ -112,6 +112,7 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
 {
     size_t                i;
     chat_rc_e             rc;
+    chat_str_t            name, args;
     ngx_http_request_t   *r = ctx->request;
     chat_str_t            uri = uri_of(r);
     chat_class_e          before = ctx->body.rq.class;
@@ -141,6 +142,14 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
                                        ctx->body.kept, &ctx->body.rq, &rc);
     }
 
+    for (i = 0; ctx->conf->tools && rc == CHAT_OK && i < ctx->body.rq.ncalls;
+         i++) {
+        rc = chat_call_read(&ctx->body.rq.calls[i], ctx->body.arena, &name,
+                            &args);
+        ctx->body.rq.calls[i].kind =
+            ngx_chat_kind(ctx->conf, name, ctx->body.rq.calls[i].kind);
+    }
+
     if (rc != CHAT_OK) {
         ctx->act.reason = rc == CHAT_LIMIT      ? limit
                           : rc == CHAT_BAD      ? CHAT_REASON_NONE_MALFORMED
@@ -155,11 +164,6 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
         && ctx->body.rq.class == CHAT_CLASS_PENDING)
     {
         ctx->body.rq.class = before; /* its results are external */
-    }
-
-    for (i = 0; i < ctx->body.rq.ncalls; i++) {
-        ctx->body.rq.calls[i].kind = ngx_chat_kind(
-            ctx->conf, ctx->body.rq.calls[i].name, ctx->body.rq.calls[i].kind);
     }
 
     return NGX_OK;

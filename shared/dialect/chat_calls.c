@@ -110,7 +110,6 @@ index_brought(chat_calls_t *calls)
             return;
         }
 
-        known->name = list[i].name;
         known->brought = &list[i];
         known->has_fingerprint = 1;
         known->ready = list[i].ready;

@@ -3,7 +3,7 @@
  *
  * One pass collects all calls and gives each result to its calls. Then steps
  * that no request will ask for are removed, and only of the calls that remain
- * names, arguments and results are read.
+ * results are read; names and arguments are, when they are first asked for.
  */
 
 #include "dialect/chat_transcript.h"
@@ -460,7 +460,7 @@ keep_step(chat_transcript_t *t, const chat_step_t *from,
     chat_call_t       *call;
     chat_step_t       *step = &t->rq->steps[t->rq->nsteps];
     chat_request_t    *rq = t->rq;
-    const chat_json_t *place = t->form->part ? NULL : from->last;
+    const chat_json_t *args, *place = t->form->part ? NULL : from->last;
 
     *step = *from;
     step->first = rq->ncalls;
@@ -472,9 +472,14 @@ keep_step(chat_transcript_t *t, const chat_step_t *from,
         place = call->place ? call->place : place;
         call->place = place;
 
-        call->args = t->form->args(t, call);
-        if (call->args.data == NULL) {
-            call->args = chat_cstr("{}");
+        call->text =
+            call->joined ? call->text : chat_json_raw(t->doc, call->node);
+        call->args = t->form->args;
+        call->quoted |= t->form->quoted;
+
+        /* what is read later may stand there twice */
+        if ((call->node->has & (CHAT_JSON_VARIED | CHAT_JSON_KEYS)) != 0) {
+            (void) call->args(&t->brief, call->node, &args);
         }
 
         if (call->result != NULL) {

@@ -96,11 +96,7 @@ typedef struct {
      */
     void (*match)(chat_transcript_t *t);
 
-    /*
-     * Sets the name of a call that is kept; returns its arguments as text, or
-     * as a string in JSON, and sets call->quoted.
-     */
-    chat_str_t (*args)(chat_transcript_t *t, chat_call_t *call);
+    chat_args_pt args; /* reads a call, the node that calls() gave */
 
     /* Sets what call->result says: outcome, payload, said and hash. */
     void (*result)(chat_transcript_t *t, chat_call_t *call);
@@ -118,6 +114,7 @@ typedef struct {
     unsigned     each : 1; /* the provider wants a result for each call of an
                               id, else for one of them */
     unsigned     decides : 1; /* write has a form for decisions, too */
+    unsigned     quoted : 1;  /* arguments may be a string of JSON */
 
     /*
      * Appends the message or part of one result. payload is parsed; its root
@@ -249,17 +246,6 @@ chat_transcript_value(chat_transcript_t *t, const chat_json_t *value,
     call->said = call->payload;
     call->value = value;
     call->hash = chat_json_mix;
-}
-
-
-/* The arguments are this value, or the text of a string; for form.args. */
-static inline chat_str_t
-chat_transcript_args(chat_transcript_t *t, const chat_json_t *value,
-                     chat_call_t *call)
-{
-    call->quoted = value != NULL && value->type == CHAT_JSON_STRING;
-
-    return chat_json_raw(t->doc, value);
 }
 
 

@@ -57,22 +57,14 @@ chat_events_mark(chat_events_t *events, chat_stream_call_t *call)
 
 chat_rc_e
 chat_fingerprint(const chat_digest_t *tenant, chat_str_t name, chat_str_t args,
-                 int quoted, chat_hash_t *out)
+                 chat_arena_t *arena, chat_hash_t *out)
 {
     chat_rc_e       rc;
     chat_mix_t      mix;
-    chat_arena_t   *arena = chat_arena_scratch();
-    unsigned char  *p = NULL;
     chat_json_doc_t doc;
 
-    if (quoted) {
-        p = chat_arena_take(arena, args.len + CHAT_JSON_ROOM);
-        args = chat_str(args.data + 1, args.len - 2);
-        args = chat_str(p, p ? (size_t) (chat_json_unescape(args, p) - p) : 0);
-    }
-
     args = args.len != 0 ? args : chat_cstr("{}");
-    rc = quoted && p == NULL ? CHAT_ERROR : chat_json_parse(&doc, arena, args);
+    rc = chat_json_parse(&doc, arena, args);
     chat_mix_init(&mix, tenant);
     chat_mix_add(&mix, name);
 

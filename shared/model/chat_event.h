@@ -155,16 +155,16 @@ chat_event_t *chat_events_add(chat_events_t *events, chat_event_e type);
 chat_mark_t *chat_events_mark(chat_events_t *events, chat_stream_call_t *call);
 
 /*
- * Hash of the call's name and its arguments (JSON text; quoted: a JSON string
- * of it) by value: 1.0 and 1, or another order of keys, are the same call.
- * Arguments that do not parse count as bytes; empty ones as {}. CHAT_ERROR: no
- * memory.
+ * Hash of the call's name and its arguments (JSON text) by value: 1.0 and 1,
+ * or another order of keys, are the same call. Arguments that do not parse
+ * count as bytes; empty ones as {}. Resets the arena. CHAT_ERROR: no memory.
  * The key is the tenant's digest, which can be guessed if the tenant is short.
  * A client that knows it can make texts collide, but confuses only one call
  * with itself: these hashes, and those of results, are compared within a call.
  */
 chat_rc_e chat_fingerprint(const chat_digest_t *tenant, chat_str_t name,
-                           chat_str_t args, int quoted, chat_hash_t *out);
+                           chat_str_t args, chat_arena_t *arena,
+                           chat_hash_t *out);
 
 /*
  * Hash of a result by value, with the same key; NULL: of the JSON text absent.

@@ -1,7 +1,9 @@
 /*
  * chat_request.c: see chat_request.h.
  *
- * Hashes are made on first use.
+ * A call says where its JSON is. What is made of it is read on first use, and
+ * kept: from the value in the body's tree, or, when that has ended, from the
+ * text once more.
  */
 
 #include "model/chat_request.h"
@@ -23,20 +25,56 @@ chat_call_is_settled(const chat_call_t *call)
 }
 
 
+/* Opens JSON; value: in the body's tree, or NULL. */
+static chat_rc_e
+open_text(chat_str_t text, const chat_json_t *value, chat_arena_t *arena,
+          chat_json_doc_t *doc)
+{
+    if (value == NULL || text.data == NULL) {
+        return chat_json_parse(doc, arena, text);
+    }
+
+    *doc = (chat_json_doc_t){ .arena = arena, .root = (chat_json_t *) value };
+    doc->text = chat_str(text.data - value->start, value->end);
+    return CHAT_OK;
+}
+
+
+chat_rc_e
+chat_call_read(const chat_call_t *call, chat_arena_t *arena, chat_str_t *name,
+               chat_str_t *args)
+{
+    chat_json_doc_t    doc;
+    const chat_json_t *node = call->joined ? NULL : call->node;
+    chat_rc_e          rc = open_text(call->text, node, arena, &doc);
+
+    *name = *args = chat_str(NULL, 0);
+
+    if (rc == CHAT_OK) {
+        node = NULL;
+        *name = call->args(&doc, doc.root, &node);
+        *args = call->quoted ? chat_json_said(&doc, node)
+                             : chat_json_raw(&doc, node);
+    }
+
+    return rc == CHAT_ERROR || doc.failed ? CHAT_ERROR : CHAT_OK;
+}
+
+
 const chat_hash_t *
 chat_call_fingerprint(const chat_call_t *call)
 {
-    chat_call_t *made = (chat_call_t *) call;
+    chat_str_t    name, args;
+    chat_call_t  *made = (chat_call_t *) call;
+    chat_arena_t *arena = chat_arena_scratch();
 
-    if (call->args.data != NULL
-        && chat_fingerprint(call->tenant, call->name, call->args, call->quoted,
-                            &made->fingerprint)
-               == CHAT_OK)
-    {
-        made->args = chat_str(NULL, 0);
-    }
+    made->printed = call->printed || call->text.data == NULL
+                    || (chat_call_read(call, arena, &name, &args) == CHAT_OK
+                        && chat_fingerprint(call->tenant, name, args, arena,
+                                            &made->fingerprint)
+                               == CHAT_OK);
 
-    return made->args.data == NULL ? &call->fingerprint : NULL;
+    return call->printed ? &call->fingerprint : NULL;
 }
 
 
@@ -45,29 +83,23 @@ chat_call_digest(const chat_call_t *call)
 {
     chat_mix_t      mix;
     chat_call_t    *made = (chat_call_t *) call;
-    chat_json_t    *value = (chat_json_t *) call->value;
-    chat_json_doc_t doc = { .root = value };
+    chat_arena_t   *arena = chat_arena_scratch();
+    chat_json_doc_t doc;
 
     if (call->said.data == NULL) {
         return &call->digest;
     }
 
     chat_mix_init(&mix, call->tenant);
-    doc.arena = chat_arena_scratch();
 
-    if (value != NULL) { /* the body's tree is alive */
-        doc.text = chat_str(call->said.data - value->start, value->end);
-    }
-
-    if ((value != NULL
-         || chat_json_parse(&doc, doc.arena, call->said) == CHAT_OK)
+    if (open_text(call->said, call->value, arena, &doc) == CHAT_OK
         && call->hash(&doc, doc.root, &mix) == CHAT_OK)
     {
         chat_mix_end(&mix, made->digest.bytes);
         made->said = chat_str(NULL, 0);
     }
 
-    chat_arena_reset(doc.arena);
+    chat_arena_reset(arena);
     return made->said.data == NULL ? &call->digest : NULL;
 }
 

@@ -53,16 +53,21 @@ chat_approval_is_decided(chat_approval_e approval)
 }
 
 
+/* The name of a call, or empty; *args, at first NULL: its arguments. */
+typedef chat_str_t (*chat_args_pt)(chat_json_doc_t    *doc,
+                                   const chat_json_t  *call,
+                                   const chat_json_t **args);
+
 /* Adds what a result says, by value. CHAT_ERROR: no memory. */
 typedef chat_rc_e (*chat_hash_pt)(chat_json_doc_t   *doc,
                                   const chat_json_t *said, chat_mix_t *mix);
 
 typedef struct {
     chat_str_t      id; /* empty: the dialect had none */
-    chat_str_t      name;
     chat_kind_e     kind;
-    chat_hash_t     fingerprint; /* by chat_call_fingerprint(), of */
-    chat_str_t      args;        /* these; data is NULL: it is made */
+    chat_str_t      text;        /* JSON of the call, or empty; as payload */
+    chat_args_pt    args;        /* reads it */
+    chat_hash_t     fingerprint; /* by chat_call_fingerprint() */
     chat_outcome_e  outcome; /* of its result in this body; NONE: missing */
     chat_hash_t     digest;  /* of that result, by chat_call_digest(), of */
     chat_str_t      said;    /* this JSON; data is NULL: it is made */
@@ -72,7 +77,9 @@ typedef struct {
     chat_approval_e approval;
     chat_str_t      reason;        /* of the approval response, as JSON text */
     uint32_t        step;          /* index in steps[] */
-    unsigned        quoted : 1;    /* args are JSON: a string with them */
+    unsigned        quoted : 1;    /* arguments may be a string of JSON */
+    unsigned        joined : 1;    /* gemini: text is made of several nodes */
+    unsigned        printed : 1;   /* fingerprint is made */
     unsigned        ready : 1;     /* its arguments are complete */
     unsigned        bare : 1;      /* a result without its call in the body */
     unsigned        undecided : 1; /* settled, but its approval does not say
@@ -190,6 +197,10 @@ int chat_call_is_member(const chat_call_t *call);
  * approval response.
  */
 int chat_call_is_settled(const chat_call_t *call);
+
+/* Name and arguments of a call; empty: it has none. CHAT_ERROR: no memory. */
+chat_rc_e chat_call_read(const chat_call_t *call, chat_arena_t *arena,
+                         chat_str_t *name, chat_str_t *args);
 
 /*
  * The call's fingerprint, and the digest of its result; zero where it has no

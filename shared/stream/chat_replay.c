@@ -59,6 +59,8 @@ static chat_replay_verdict_e
 judge_opening(chat_replay_t *replay, const chat_known_t *known,
               chat_str_t name)
 {
+    chat_str_t had, args;
+
     if (known == NULL || !may_replay(replay, known->id)) {
         return CHAT_REPLAY_FORWARD;
     }
@@ -72,7 +74,13 @@ judge_opening(chat_replay_t *replay, const chat_known_t *known,
         return CHAT_REPLAY_FORWARD;
     }
 
-    if (is_renamed(name, known->name)) {
+    had = known->name;
+    replay->calls->failed |=
+        known->brought != NULL
+        && chat_call_read(known->brought, chat_arena_scratch(), &had, &args)
+               != CHAT_OK;
+
+    if (is_renamed(name, had)) {
         replay->count.reused++;
         return CHAT_REPLAY_FORWARD;
     }

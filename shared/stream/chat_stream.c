@@ -317,8 +317,8 @@ fingerprint(chat_stream_t *stream, chat_event_t *event)
 
     if (!event->unreadable && (event->whole || !call->lost)) {
         event->has_digest = 1;
-        calls->failed |= chat_fingerprint(calls->tenant, event->name, text, 0,
-                                          &event->digest)
+        calls->failed |= chat_fingerprint(calls->tenant, event->name, text,
+                                          chat_arena_scratch(), &event->digest)
                          != CHAT_OK;
     }
 

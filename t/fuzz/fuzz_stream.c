@@ -459,6 +459,8 @@ value_digest(const char *text, chat_hash_t *out)
 static void
 know(chat_call_t *calls)
 {
+    size_t i;
+
     memset(calls, 0, 2 * sizeof(*calls));
 
     calls[0].id = chat_cstr(C1);
@@ -467,12 +469,12 @@ know(chat_call_t *calls)
     calls[1].id = chat_cstr(C2);
     calls[1].approval = CHAT_APPROVAL_GRANTED;
 
-    calls[0].name = calls[1].name = chat_cstr("f");
-    calls[0].ready = calls[1].ready = 1;
-    NEED(chat_fingerprint(&test_tenant, chat_cstr("f"), chat_cstr("{\"q\":1}"),
-                          0, &calls[0].fingerprint)
-         == CHAT_OK);
-    calls[1].fingerprint = calls[0].fingerprint;
+    for (i = 0; i < 2; i++) {
+        calls[i].ready = 1;
+        calls[i].text = chat_cstr("{\"name\":\"f\",\"arguments\":{\"q\":1}}");
+        calls[i].args = chat_dialect_openai_chat.form->args;
+        calls[i].tenant = &test_tenant;
+    }
 }
 
 

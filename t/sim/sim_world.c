@@ -795,7 +795,8 @@ on_stream(void *data, uintptr_t number)
     } else if (number <= sim.ncalls) {
         snprintf(args, sizeof(args), "{\"n\":%u}", call);
         (void) chat_fingerprint(&sim.tenant, sim_call_name(call),
-                                chat_cstr(args), 0, &fingerprint);
+                                chat_cstr(args), chat_arena_scratch(),
+                                &fingerprint);
         chat_facts_call(&facts, sim_call_id(call),
                         sim.approvals >> call & 1 ? CHAT_KIND_APPROVAL
                                                   : CHAT_KIND_CLIENT,

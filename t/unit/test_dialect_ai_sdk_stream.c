@@ -123,7 +123,8 @@ body_and_stream_agree(void **state)
                   "\"toolName\":\"dig\",\"input\":{\"n\":1}}");
         assert_int_equal(events.items[1].type, CHAT_EVENT_CALL_READY);
         assert_int_equal(chat_fingerprint(&test_tenant, events.items[1].name,
-                                          events.items[1].text, 0, &made),
+                                          events.items[1].text,
+                                          chat_arena_scratch(), &made),
                          CHAT_OK);
         assert_true(chat_hash_eq(&made, chat_call_fingerprint(&rq.calls[0])));
 

@@ -164,7 +164,8 @@ s15_s34_s106_calls_and_results_are_read(void **state)
                      "\"b\"}"))));
 
     chat_fingerprint(&test_tenant, chat_cstr("w"),
-                     chat_cstr("{\"a\":1000,\"b\":1}"), 0, &want);
+                     chat_cstr("{\"a\":1000,\"b\":1}"), chat_arena_scratch(),
+                     &want);
     assert_true(chat_hash_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
     assert_int_equal(body.rq.calls[0].outcome, CHAT_OUTCOME_ERROR);
     assert_true(chat_str_is(body.rq.calls[0].payload, "[ 1 ]"));

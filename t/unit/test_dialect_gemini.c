@@ -269,7 +269,7 @@ a_call_in_pieces_is_one(void **state)
     assert_int_equal(body.rq.class, CHAT_CLASS_CONTINUATION);
     assert_int_equal(body.rq.ncalls, 3);
     chat_fingerprint(&test_tenant, chat_cstr("w"), chat_cstr("{\"b\":\"x\"}"),
-                     0, &want);
+                     chat_arena_scratch(), &want);
     assert_true(chat_hash_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
 
     /* an incomplete call is no member and has no answer */
@@ -301,7 +301,8 @@ a_piece_may_be_empty(void **state)
 
     assert_int_equal(body.rq.ncalls, 1);
     chat_fingerprint(&test_tenant, chat_cstr("w"),
-                     chat_cstr("{\"b\":\"x\",\"c\":\"\"}"), 0, &want);
+                     chat_cstr("{\"b\":\"x\",\"c\":\"\"}"),
+                     chat_arena_scratch(), &want);
     assert_true(chat_hash_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
 
     body_free(&body);
@@ -359,7 +360,8 @@ s15_s34_s106_calls_and_results_are_read(void **state)
 
     assert_int_equal(body.rq.ncalls, 6);
     chat_fingerprint(&test_tenant, chat_cstr("w"),
-                     chat_cstr("{\"a\":1000,\"b\":1}"), 0, &want);
+                     chat_cstr("{\"a\":1000,\"b\":1}"), chat_arena_scratch(),
+                     &want);
     assert_true(chat_hash_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
 
     for (i = 0; i < 6; i++) {

@@ -151,10 +151,11 @@ s15_s106_fingerprints_are_of_what_is_said(void **state)
 
     assert_int_equal(body.rc, CHAT_OK);
     chat_fingerprint(&test_tenant, chat_cstr("w"),
-                     chat_cstr("{\"a\":1000,\"b\":1}"), 0, &want);
-    assert_true(chat_hash_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
-    chat_fingerprint(&test_tenant, chat_cstr("x"), chat_cstr("plain"), 0,
+                     chat_cstr("{\"a\":1000,\"b\":1}"), chat_arena_scratch(),
                      &want);
+    assert_true(chat_hash_eq(chat_call_fingerprint(&body.rq.calls[0]), &want));
+    chat_fingerprint(&test_tenant, chat_cstr("x"), chat_cstr("plain"),
+                     chat_arena_scratch(), &want);
     assert_true(chat_hash_eq(chat_call_fingerprint(&body.rq.calls[1]), &want));
     assert_true(chat_call_is_member(&body.rq.calls[1]));
     assert_false(chat_call_is_member(&body.rq.calls[2]));

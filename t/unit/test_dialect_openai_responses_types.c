@@ -120,7 +120,8 @@ sent(const char *frame, chat_kind_e kind, chat_hash_t *out)
     assert_int_equal(events.items[1].kind, kind);
     assert_true(chat_str_is(events.items[1].id, "k"));
     assert_int_equal(chat_fingerprint(&test_tenant, events.items[1].name,
-                                      events.items[1].text, 0, out),
+                                      events.items[1].text,
+                                      chat_arena_scratch(), out),
                      CHAT_OK);
 
     chat_sse_free(&sse);

@@ -32,7 +32,8 @@ fingerprint(const char *name, const char *args)
     chat_hash_t d;
 
     assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr(name),
-                                      chat_cstr(args), 0, &d),
+                                      chat_cstr(args), chat_arena_scratch(),
+                                      &d),
                      CHAT_OK);
 
     return d;
@@ -116,10 +117,12 @@ arguments_that_are_no_json_count_as_bytes(void **state)
     }
 
     assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr("f"),
-                                      chat_str(deep, 400), 0, &a),
+                                      chat_str(deep, 400),
+                                      chat_arena_scratch(), &a),
                      CHAT_OK);
     assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr("f"),
-                                      chat_str(deep, 400), 0, &b),
+                                      chat_str(deep, 400),
+                                      chat_arena_scratch(), &b),
                      CHAT_OK);
     assert_true(chat_hash_eq(&a, &b));
 
@@ -161,7 +164,8 @@ a_fingerprint_leaves_no_memory_behind(void **state)
     chat_buf_puts(&args, "]");
     before = allocated();
     assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr("f"),
-                                      chat_buf_str(&args), 0, &hash),
+                                      chat_buf_str(&args),
+                                      chat_arena_scratch(), &hash),
                      CHAT_OK);
     call.said = chat_buf_str(&args);
     assert_non_null(chat_call_digest(&call));

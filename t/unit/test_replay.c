@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "dialect/chat_dialect.h"
 #include "stream/chat_replay.h"
 
 #define PLACE 3
@@ -54,8 +55,10 @@ know(int ready, chat_outcome_e outcome, chat_approval_e approval)
     memset(&same, 1, sizeof(same));
     memset(&other, 2, sizeof(other));
     known[0].id = chat_cstr("c1");
-    known[0].name = chat_cstr("find");
+    known[0].text = chat_cstr("{\"name\":\"find\"}");
+    known[0].args = chat_dialect_openai_chat.form->args;
     known[0].fingerprint = same;
+    known[0].printed = 1;
     known[0].digest = same;
     known[0].ready = ready;
     known[0].outcome = outcome;
@@ -522,9 +525,11 @@ past_the_bound_nothing_is_opened(void **state)
     assert_int_equal(call_args(4095, "x0"), CHAT_REPLAY_DROP);
 
     used = chat_arena_used(arena);
-    assert_null(chat_calls_open_at(&calls, i, chat_cstr("c1"), known[0].name));
-    assert_null(chat_calls_open(&calls, chat_cstr("c1"), known[0].name));
-    assert_null(chat_calls_open_at(&calls, 0, chat_cstr("y"), known[0].name));
+    assert_null(
+        chat_calls_open_at(&calls, i, chat_cstr("c1"), chat_cstr("find")));
+    assert_null(chat_calls_open(&calls, chat_cstr("c1"), chat_cstr("find")));
+    assert_null(
+        chat_calls_open_at(&calls, 0, chat_cstr("y"), chat_cstr("find")));
 
     /*
      * A running call may be opened again under its name, any number of times.

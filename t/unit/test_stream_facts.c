@@ -421,7 +421,8 @@ s99_an_output_of_an_earlier_call(void **state)
 
     /* of the call with these arguments */
     assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr("find"),
-                                      chat_cstr("{}"), 0, &fingerprint),
+                                      chat_cstr("{}"), chat_arena_scratch(),
+                                      &fingerprint),
                      CHAT_OK);
     stream_show(&answered, chat_str(fingerprint.bytes, 16));
     chat_buf_add(&answered, chat_str("", 1));

@@ -93,8 +93,8 @@ calls_are_told(const char *name, const known_calls_t *known,
     for (i = 0; i < known->count; i++) {
         call = &known->calls[i];
         assert_int_equal(chat_fingerprint(&test_tenant, chat_cstr(call->name),
-                                          chat_buf_str(&call->args), 0,
-                                          &fingerprint),
+                                          chat_buf_str(&call->args),
+                                          chat_arena_scratch(), &fingerprint),
                          CHAT_OK);
         shown = (chat_buf_t){ 0 };
         stream_show(&shown, chat_str(fingerprint.bytes, 16));

@@ -99,9 +99,10 @@ message_calls(chat_transcript_t *t)
         call =
             chat_transcript_call(t, node, chat_json_text(t->doc, node, "id"));
         if (call != NULL) {
-            call->name = chat_json_text(
-                t->doc, chat_json_get(t->doc, node, "function"), "name");
-            call->kind = chat_ag_ui_kind(t->rq, call->name);
+            call->kind = chat_ag_ui_kind(
+                t->rq,
+                chat_json_text(t->doc, chat_json_get(t->doc, node, "function"),
+                               "name"));
             call->in_last_message = 1;
         }
     }
@@ -116,28 +117,15 @@ message_result(chat_transcript_t *t)
 }
 
 
-/*
- * A call without a result is not ready if its arguments broke off. Those that
- * are too deep to be parsed are whole.
- */
 static chat_str_t
-call_args(chat_transcript_t *t, chat_call_t *call)
+call_args(chat_json_doc_t *doc, const chat_json_t *call,
+          const chat_json_t **args)
 {
-    chat_rc_e          rc = CHAT_OK;
-    chat_str_t         said;
-    chat_json_doc_t    doc;
-    const chat_json_t *args = chat_json_get(
-        t->doc, chat_json_get(t->doc, call->node, "function"), "arguments");
+    const chat_json_t *function = chat_json_get(doc, call, "function");
 
-    if (call->result == NULL) {
-        said = chat_json_said(t->doc, args);
-        rc = said.len != 0 ? chat_json_parse(&doc, t->scratch, said) : CHAT_OK;
-    }
+    *args = chat_json_get(doc, function, "arguments");
 
-    chat_transcript_fail(t, rc == CHAT_ERROR ? rc : CHAT_OK);
-    call->ready = rc != CHAT_BAD;
-
-    return chat_transcript_args(t, args, call);
+    return chat_json_text(doc, function, "name");
 }
 
 
@@ -368,6 +356,7 @@ static const chat_transcript_form_t form = {
     .calls = message_calls,
     .results = message_result,
     .args = call_args,
+    .quoted = 1,
     .result = call_result,
     .mixed = CHAT_CLASS_CONTINUATION,
     .runs = 1,
@@ -376,6 +365,29 @@ static const chat_transcript_form_t form = {
     .front = find_front,
     .says = message_says,
 };
+
+
+/*
+ * A call without a result is not ready if its arguments broke off. Those that
+ * are too deep to be parsed are whole.
+ */
+static void
+find_broken(chat_transcript_t *t)
+{
+    chat_rc_e       rc;
+    chat_str_t      name, args;
+    chat_call_t    *call = t->rq->calls, *end = call + t->rq->ncalls;
+    chat_json_doc_t doc;
+
+    for (/* void */; t->rc == CHAT_OK && call < end; call++) {
+        if (call->result == NULL) {
+            rc = chat_call_read(call, t->scratch, &name, &args);
+            rc = args.len != 0 ? chat_json_parse(&doc, t->scratch, args) : rc;
+            chat_transcript_fail(t, rc == CHAT_ERROR ? rc : CHAT_OK);
+            call->ready = rc != CHAT_BAD;
+        }
+    }
+}
 
 
 /* The entries of resume: a step of their own, chained to the thread. */
@@ -428,6 +440,7 @@ read_request(chat_transcript_t *t)
 
     read_tools(t);
     chat_transcript_read(t, list);
+    find_broken(t);
     chat_transcript_end(t);
     read_resume(t);
     return CHAT_OK;

@@ -120,7 +120,7 @@ read_approval(chat_json_doc_t *doc, const chat_json_t *part,
 
 
 static void
-read_call(chat_transcript_t *t, const chat_json_t *part, chat_str_t name)
+read_call(chat_transcript_t *t, const chat_json_t *part)
 {
     chat_call_t       *call;
     chat_step_t       *step;
@@ -137,7 +137,6 @@ read_call(chat_transcript_t *t, const chat_json_t *part, chat_str_t name)
         call->kind = CHAT_KIND_PROVIDER;
     }
 
-    call->name = name;
     call->ready = state != CHAT_PART_UNKNOWN && state != CHAT_PART_STREAMING;
     call->dynamic = chat_json_has(t->doc, part, "type", "dynamic-tool") != 0;
     call->in_last_message = t->message == body->last;
@@ -198,7 +197,7 @@ message_calls(chat_transcript_t *t)
 
         } else if (chat_ai_sdk_part_call(t->doc, part, &name)) {
             body->text = 0;
-            read_call(t, part, name);
+            read_call(t, part);
 
         } else if (chat_str_is(type, "text")) {
             body->text = 1;
@@ -208,18 +207,21 @@ message_calls(chat_transcript_t *t)
 
 
 static chat_str_t
-call_args(chat_transcript_t *t, chat_call_t *call)
+call_args(chat_json_doc_t *doc, const chat_json_t *part,
+          const chat_json_t **args)
 {
-    chat_json_doc_t   *doc = t->doc;
-    const chat_json_t *input = chat_json_get(doc, call->node, "input");
-    const chat_json_t *raw = chat_json_get(doc, call->node, "rawInput");
+    chat_str_t         name = { NULL, 0 };
+    const chat_json_t *input = chat_json_get(doc, part, "input");
+    const chat_json_t *raw = chat_json_get(doc, part, "rawInput");
 
     /* what an inserted result changes must not stand twice */
-    (void) chat_json_get(doc, call->node, "output");
-    (void) chat_json_get(doc, call->node, "errorText");
-    (void) chat_json_get(doc, call->node, "preliminary");
+    (void) chat_json_get(doc, part, "output");
+    (void) chat_json_get(doc, part, "errorText");
+    (void) chat_json_get(doc, part, "preliminary");
 
-    return chat_json_raw(doc, input != NULL ? input : raw);
+    *args = input != NULL ? input : raw;
+    (void) chat_ai_sdk_part_call(doc, part, &name);
+    return name;
 }
 
 

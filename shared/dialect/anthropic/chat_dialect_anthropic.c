@@ -115,11 +115,12 @@ message_results(chat_transcript_t *t)
 
 
 static chat_str_t
-call_args(chat_transcript_t *t, chat_call_t *call)
+call_args(chat_json_doc_t *doc, const chat_json_t *call,
+          const chat_json_t **args)
 {
-    call->name = chat_json_text(t->doc, call->node, "name");
+    *args = chat_json_get(doc, call, "input");
 
-    return chat_json_raw(t->doc, chat_json_get(t->doc, call->node, "input"));
+    return chat_json_text(doc, call, "name");
 }
 
 

@@ -191,7 +191,6 @@ begin_call(chat_transcript_t *t, const chat_json_t *function)
 
     call = chat_transcript_call(t, function, id);
     if (call != NULL) {
-        call->name = chat_json_text(t->doc, function, "name");
         call->ready = !body->in_call;
     }
 }
@@ -202,6 +201,7 @@ static void
 add_pieces(chat_transcript_t *t, const chat_json_t *function)
 {
     body_t      *body = t->data;
+    chat_buf_t   text = { 0 };
     chat_call_t *call = &t->rq->calls[t->rq->ncalls - 1];
 
     (void) chat_gemini_args_add(body->args, t->doc, function, &body->text);
@@ -210,10 +210,14 @@ add_pieces(chat_transcript_t *t, const chat_json_t *function)
         body->in_call = 0;
         call->ready = 1;
 
-        /* the arguments wait there until call_args() */
         if (chat_gemini_args_end(body->args, &body->text)) {
-            chat_transcript_fail(
-                t, chat_buf_move(&body->text, t->arena, &call->payload));
+            chat_buf_format(&text, "{\"name\":%j,\"args\":%j}",
+                            chat_json_text(t->doc, call->node, "name"),
+                            chat_buf_str(&body->text));
+            text.failed |= body->text.failed;
+            chat_transcript_fail(t,
+                                 chat_buf_move(&text, t->arena, &call->text));
+            call->joined = call->quoted = 1;
         }
     }
 }
@@ -310,7 +314,8 @@ index_calls(chat_transcript_t *t, const chat_step_t *step)
              && chat_table_chain(&body->ids.keys, body->ids.next, call->id, i))
             || (ready
                 && chat_table_chain(&body->names.keys, body->names.next,
-                                    call->name, i)))
+                                    chat_json_text(t->doc, call->node, "name"),
+                                    i)))
         {
             chat_transcript_fail(t, CHAT_ERROR);
         }
@@ -376,16 +381,12 @@ match_results(chat_transcript_t *t)
 
 
 static chat_str_t
-call_args(chat_transcript_t *t, chat_call_t *call)
+call_args(chat_json_doc_t *doc, const chat_json_t *call,
+          const chat_json_t **args)
 {
-    chat_str_t args = call->payload;
+    *args = chat_json_get(doc, call, "args");
 
-    call->payload = chat_str(NULL, 0);
-
-    return args.len != 0
-               ? args
-               : chat_json_raw(t->doc,
-                               chat_json_get(t->doc, call->node, "args"));
+    return chat_json_text(doc, call, "name");
 }
 
 
@@ -425,13 +426,13 @@ write_result(chat_json_doc_t *doc, const chat_result_t *result,
              chat_json_doc_t *payload, chat_buf_t *out)
 {
     chat_str_t  id = chat_json_text(doc, result->call->node, "id");
+    chat_str_t  name = chat_json_text(doc, result->call->node, "name");
     const char *wrap = "";
 
     /* it is all of a functionResponse: see call_result() */
     if (chat_json_typed(payload, payload->root, "response", CHAT_JSON_OBJECT)
         && chat_json_get(payload, payload->root, "parts") != NULL
-        && chat_str_eq(chat_json_text(payload, payload->root, "name"),
-                       result->call->name))
+        && chat_str_eq(chat_json_text(payload, payload->root, "name"), name))
     {
         chat_buf_format(out, "{\"functionResponse\":%v}", result->payload);
         return CHAT_OK;
@@ -449,9 +450,8 @@ write_result(chat_json_doc_t *doc, const chat_result_t *result,
                                                   : "{\"error\":";
     }
 
-    chat_buf_format(out, "\"name\":%j,\"response\":%s%v%s}}",
-                    result->call->name, wrap, result->payload,
-                    wrap[0] != '\0' ? "}" : "");
+    chat_buf_format(out, "\"name\":%j,\"response\":%s%v%s}}", name, wrap,
+                    result->payload, wrap[0] != '\0' ? "}" : "");
 
     return CHAT_OK;
 }

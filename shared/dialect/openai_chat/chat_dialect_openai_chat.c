@@ -103,16 +103,6 @@ message_result(chat_transcript_t *t)
 }
 
 
-static chat_str_t
-call_args(chat_transcript_t *t, chat_call_t *call)
-{
-    const chat_json_t *args;
-
-    call->name = read_function(t->doc, call->node, &args);
-    return chat_transcript_args(t, args, call);
-}
-
-
 static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
@@ -148,7 +138,8 @@ static const chat_transcript_form_t form = {
     .role = message_role,
     .calls = message_calls,
     .results = message_result,
-    .args = call_args,
+    .args = read_function,
+    .quoted = 1,
     .result = call_result,
     .mixed = CHAT_CLASS_OTHER,
     .write = write_result,

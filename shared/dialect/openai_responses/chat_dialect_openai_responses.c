@@ -265,7 +265,6 @@ item_call(chat_transcript_t *t)
                : NULL;
 
     if (call != NULL) {
-        call->name = read.name;
         call->kind = read.kind;
         call->ready = !read.cut_off;
         call->awaits = read.kind != CHAT_KIND_PROVIDER;
@@ -286,17 +285,17 @@ item_result(chat_transcript_t *t)
 
 
 static chat_str_t
-call_args(chat_transcript_t *t, chat_call_t *call)
+call_args(chat_json_doc_t *doc, const chat_json_t *item,
+          const chat_json_t **args)
 {
-    const chat_responses_type_t *type =
-        find_type(chat_json_text(t->doc, call->node, "type"));
+    chat_responses_call_t call = { .name = { NULL, 0 } };
 
-    if (type == NULL) {
-        return chat_str(NULL, 0); /* it was read before: no memory */
+    /* it was one before: there is no memory */
+    if (chat_responses_call(doc, item, &call)) {
+        *args = chat_responses_args(doc, item, call.type);
     }
 
-    return chat_transcript_args(
-        t, chat_responses_args(t->doc, call->node, type), call);
+    return call.name;
 }
 
 
@@ -554,6 +553,7 @@ static const chat_transcript_form_t form = {
     .calls = item_call,
     .results = item_result,
     .args = call_args,
+    .quoted = 1,
     .result = call_result,
     .class = set_class,
     .runs = 1,
