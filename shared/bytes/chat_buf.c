@@ -6,6 +6,7 @@
 
 #include "bytes/chat_buf.h"
 #include "bytes/chat_digest.h"
+#include "bytes/chat_word.h"
 
 #include <stdio.h>
 
@@ -147,34 +148,55 @@ add_escape(chat_buf_t *buf, unsigned char ch)
 {
     static const char chars[] = "\"\\\b\t\n\f\r", letters[] = "\"\\btnfr";
 
-    char        text[7];
     const char *at = ch != 0 ? strchr(chars, ch) : NULL;
+    char        text[7] = { '\\', at != NULL ? letters[at - chars] : 'u' };
 
-    (void) snprintf(text, sizeof(text), at != NULL ? "\\%c" : "\\u%04x",
-                    at != NULL ? letters[at - chars] : ch);
+    if (at == NULL) {
+        (void) snprintf(text + 2, sizeof(text) - 2, "%04x", ch);
+    }
+
     chat_buf_puts(buf, text);
+}
+
+
+/* How many bytes a JSON string can hold as they are. */
+static size_t
+plain_len(chat_str_t s)
+{
+    size_t   i = 0;
+    uint64_t word, special = 0;
+
+    while (s.len - i >= sizeof(word) && special == 0) {
+        word = chat_word_at(s.data + i);
+        special = ((word - CHAT_WORD(0x20u)) & ~word & CHAT_WORD_HIGH)
+                  | chat_word_zeros(word ^ CHAT_WORD('"'))
+                  | chat_word_zeros(word ^ CHAT_WORD('\\'));
+        i += special == 0 ? sizeof(word) : chat_word_first(special);
+    }
+
+    while (i < s.len && s.data[i] >= 0x20 && s.data[i] != '"'
+           && s.data[i] != '\\') {
+        i++;
+    }
+
+    return i;
 }
 
 
 void
 chat_buf_json(chat_buf_t *buf, chat_str_t s)
 {
-    size_t i, done = 0;
+    size_t len;
 
     chat_buf_puts(buf, "\"");
 
-    for (i = 0; i < s.len; i++) {
-        if (s.data[i] < 0x20 || s.data[i] == '"' || s.data[i] == '\\') {
-            chat_buf_add(buf, chat_str(s.data + done, i - done));
-            add_escape(buf, s.data[i]);
-            done = i + 1;
-        }
+    while ((len = plain_len(s)) != s.len) {
+        chat_buf_add(buf, chat_str(s.data, len));
+        add_escape(buf, s.data[len]);
+        s = chat_str(s.data + len + 1, s.len - len - 1);
     }
 
-    if (done < s.len) {
-        chat_buf_add(buf, chat_str(s.data + done, s.len - done));
-    }
-
+    chat_buf_add(buf, s);
     chat_buf_puts(buf, "\"");
 }
 

@@ -251,6 +251,33 @@ a_json_string_escapes_what_it_must(void **state)
 
 
 static void
+a_json_string_escapes_it_at_any_place(void **state)
+{
+    int        ch, i;
+    chat_buf_t one = { 0 }, want = { 0 }, buf = { 0 };
+
+    static const char text[] = "\xc3\xa9ight \xf0\x9f\x98\x80 or more\x7f";
+
+    for (ch = 0; ch < 0x80; ch++) {
+        for (i = 0; i < (int) sizeof(text); i++) {
+            buf.len = one.len = want.len = 0;
+            chat_buf_format(&buf, "%v%v%s", chat_str(text, (size_t) i),
+                            chat_str(&(char){ (char) ch }, 1), text + i);
+            chat_buf_json(&one, chat_str(&(char){ (char) ch }, 1));
+            chat_buf_format(&want, "\"%v%v%s\"", chat_str(text, (size_t) i),
+                            chat_str(one.data + 1, one.len - 2), text + i);
+            chat_buf_quote(&buf, 0);
+            assert_true(chat_str_eq(chat_buf_str(&buf), chat_buf_str(&want)));
+        }
+    }
+
+    chat_buf_free(&one);
+    chat_buf_free(&want);
+    chat_buf_free(&buf);
+}
+
+
+static void
 a_format_takes_strings_of_each_kind(void **state)
 {
     size_t     from;
@@ -606,6 +633,7 @@ main(void)
         cmocka_unit_test(the_scratch_buffer_is_freed_for_each_text),
         cmocka_unit_test(the_scratch_arena_is_empty_each_time),
         cmocka_unit_test(a_json_string_escapes_what_it_must),
+        cmocka_unit_test(a_json_string_escapes_it_at_any_place),
         cmocka_unit_test(a_format_takes_strings_of_each_kind),
         cmocka_unit_test(json_is_put_on_one_line),
         cmocka_unit_test(digests_are_sha256),
