@@ -310,6 +310,14 @@ chat_transcript_result(chat_transcript_t *t, chat_str_t id, chat_kind_e kind,
 }
 
 
+void
+chat_transcript_message(chat_transcript_t *t)
+{
+    chat_transcript_result(t, chat_json_string(t->doc, t->id),
+                           CHAT_KIND_CLIENT, t->message, t->message);
+}
+
+
 /* The last run and its results are over. */
 static void
 end_step(chat_transcript_t *t)

@@ -216,6 +216,9 @@ void chat_transcript_result(chat_transcript_t *t, chat_str_t id,
                             chat_kind_e kind, const chat_json_t *result,
                             const chat_json_t *place);
 
+/* For form.results: the message is the result of the client's call t->id. */
+void chat_transcript_message(chat_transcript_t *t);
+
 /* Adds a result without its call to the last step, which is chained. */
 void chat_transcript_bare(chat_transcript_t *t, chat_str_t id,
                           const chat_json_t *result);

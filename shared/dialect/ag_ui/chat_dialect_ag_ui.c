@@ -109,14 +109,6 @@ message_calls(chat_transcript_t *t)
 }
 
 
-static void
-message_result(chat_transcript_t *t)
-{
-    chat_transcript_result(t, chat_json_string(t->doc, t->id),
-                           CHAT_KIND_CLIENT, t->message, t->message);
-}
-
-
 static chat_str_t
 call_args(chat_json_doc_t *doc, const chat_json_t *call,
           const chat_json_t **args)
@@ -354,7 +346,7 @@ static const chat_transcript_form_t form = {
     .content = "content",
     .role = message_role,
     .calls = message_calls,
-    .results = message_result,
+    .results = chat_transcript_message,
     .args = call_args,
     .quoted = 1,
     .result = call_result,

@@ -96,14 +96,6 @@ message_calls(chat_transcript_t *t)
 
 
 static void
-message_result(chat_transcript_t *t)
-{
-    chat_transcript_result(t, chat_json_string(t->doc, t->id),
-                           CHAT_KIND_CLIENT, t->message, t->message);
-}
-
-
-static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
     call->outcome = CHAT_OUTCOME_OK;
@@ -137,7 +129,7 @@ static const chat_transcript_form_t form = {
     .content = "content",
     .role = message_role,
     .calls = message_calls,
-    .results = message_result,
+    .results = chat_transcript_message,
     .args = read_function,
     .quoted = 1,
     .result = call_result,
