@@ -168,9 +168,10 @@ plain_len(chat_str_t s)
 
     while (s.len - i >= sizeof(word) && special == 0) {
         word = chat_word_at(s.data + i);
-        special = ((word - CHAT_WORD(0x20u)) & ~word & CHAT_WORD_HIGH)
-                  | chat_word_zeros(word ^ CHAT_WORD('"'))
-                  | chat_word_zeros(word ^ CHAT_WORD('\\'));
+        special = ((word - CHAT_WORD(0x20u))
+                   | ((word ^ CHAT_WORD('"')) - CHAT_WORD(1u))
+                   | ((word ^ CHAT_WORD('\\')) - CHAT_WORD(1u)))
+                  & ~word & CHAT_WORD_HIGH;
         i += special == 0 ? sizeof(word) : chat_word_first(special);
     }
 
