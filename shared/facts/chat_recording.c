@@ -124,12 +124,12 @@ chat_recording_is_header(chat_str_t line)
 {
     size_t i = 0;
 
-    static const char token[] = "!#$%&'*+-.^_`|~0123456789"
-                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "abcdefghijklmnopqrstuvwxyz";
+    static const char others[] = "!#$%&'*+-.^_`|~0123456789";
 
     while (i < line.len
-           && memchr(token, line.data[i], sizeof(token) - 1) != NULL) {
+           && ((unsigned) ((line.data[i] | 0x20) - 'a') < 26
+               || memchr(others, line.data[i], sizeof(others) - 1) != NULL))
+    {
         i++;
     }
 
