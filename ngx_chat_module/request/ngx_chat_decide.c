@@ -329,10 +329,6 @@ first_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
     } else if (!q->chained && class != CHAT_CLASS_PENDING) {
         chat_facts_add(facts, "partial", chat_cstr("1"));
     }
-
-    if (!ctx->attempt.claiming) { /* a claim has the time, too */
-        chat_facts_since(facts, ngx_chat_now());
-    }
 }
 
 
@@ -368,10 +364,15 @@ join_batch(ngx_chat_ctx_t *ctx)
     {
         ngx_chat_put(ctx, &q->key, &facts);
         act(ctx, CHAT_ACT_GO, CHAT_REASON_PASSED_NEW_MESSAGE);
+        return;
+    }
 
-    } else if (facts.failed) {
+    if (!ctx->attempt.claiming) { /* a claim has the time, too */
+        chat_facts_since(&facts, ngx_chat_now());
+    }
+
+    if (facts.failed) {
         ngx_chat_decide_failed(ctx, CHAT_ERROR);
-
     } else {
         ngx_chat_decide_look(ctx, &facts, NULL);
     }
