@@ -153,6 +153,8 @@ put_outcome(ngx_chat_ctx_t *ctx, chat_end_e end)
                || !ngx_chat_writer_decide(ctx, &attempt))
     {
         put_attempt(ctx, &attempt);
+    } else if (end == CHAT_END_FINISHED) {
+        return; /* a sibling that comes too early waits for it */
     }
 
     /* the client may send its next request as soon as it has status or end */
@@ -177,10 +179,12 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx)
         ngx_chat_put(ctx, &ctx->barrier.q.key, &ctx->attempt.delivered);
     }
 
-    if (ctx->attempt.k == 0) {
-        flush(ctx);
-    } else if (ctx->response.stream == NULL) {
+    if (ctx->attempt.k != 0 && ctx->response.stream == NULL) {
         put_outcome(ctx, status >= 300 ? CHAT_END_FAILED : CHAT_END_NONE);
+    } else if (ctx->attempt.k == 0
+               && (ctx->writer != NULL || ctx->attempt.delivered.count != 0))
+    {
+        flush(ctx);
     }
 }
 
