@@ -436,7 +436,7 @@ drop_lost_claims(ngx_chat_redis_cmd_t *cmd, const redisReply *reply)
 }
 
 
-/* Moves the text of a command that has its reply to the resend buffer. */
+/* Copies a command that has its reply to the resend buffer. */
 static void
 resend_add(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd,
            const redisReply *reply)
@@ -453,14 +453,16 @@ resend_add(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd,
     }
 
     copy = ngx_chat_redis_cmd_create("", ngx_chat_redis_ignore, NULL);
-    if (copy->failed) {
+    chat_buf_add(&copy->args.text, chat_buf_str(&cmd->args.text));
+
+    if (copy->failed || copy->args.text.failed) {
+        ngx_chat_redis_cmd_free(copy);
         return;
     }
 
-    drop_lost_claims(cmd, reply);
-    copy->args = cmd->args;
-    ngx_memzero(&cmd->args, sizeof(cmd->args));
+    copy->args.argc = cmd->args.argc;
     copy->head = cmd->head;
+    drop_lost_claims(copy, reply);
     copy->bytes = cmd->bytes;
     copy->slot = cmd->slot;
     copy->is_keyed = cmd->is_keyed;

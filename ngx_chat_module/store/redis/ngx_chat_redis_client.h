@@ -37,6 +37,8 @@ struct ngx_chat_redis_cmd_s {
     void            *data;
     chat_store_op_t *op;    /* its done() is to be called; NULL: none */
     redisReply      *reply; /* kept by the owner while it queries */
+    chat_fact_t     *facts; /* that it has read */
+    size_t           nfacts;
 
     ngx_chat_redis_client_t *client;        /* that it was submitted to */
     ngx_msec_t               queued;        /* when it was submitted first */

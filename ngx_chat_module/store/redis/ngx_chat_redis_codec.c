@@ -9,10 +9,10 @@
  * twice.
  *
  * The server runs a Lua script as one step. A join puts absent facts and
- * returns all facts; an append adds a piece to a log; both then notify the
- * workers that wait for the key. A read returns pieces up to a number of
- * bytes. Scripts are called by their hashes. They are loaded with each
- * connection; a server that has lost them gets another connection.
+ * returns all facts, or nothing if these are its own; an append adds a piece
+ * to a log; both then notify the workers that wait for the key. A read returns
+ * pieces up to a number of bytes. Scripts are called by their hashes. They are
+ * loaded with each connection; a server that has lost them gets another one.
  */
 
 #include <ngx_config.h>
@@ -56,22 +56,23 @@ static const char *const scripts[] = {
     "local f,p,mode,own,was=KEYS[1],KEYS[2],ARGV[3],ARGV[4],false\n"
     "if mode=='clear' then\n"
     " was=redis.call('HGETALL',f) redis.call('DEL',unpack(KEYS)) end\n"
-    "local more=(#ARGV-4)/4\n"
-    "if more>0 and ARGV[#ARGV-3]:find('^wait/') then more=more-1 end\n"
+    "local n=(#ARGV-4)/4\n"
+    "local more=n>0 and ARGV[#ARGV-3]:find('^wait/') and n-1 or n\n"
     "if more>0 and redis.call('HLEN',f)+more>tonumber(ARGV[2]) then\n"
     " return redis.error_reply('FULL') end\n"
-    "local new,put,other=was,{},{}\n"
+    "local new,put,out=was,{},{}\n"
     "for i=5,#ARGV,4 do\n"
-    " local n,v=ARGV[i],ARGV[i+1]\n"
-    " local h=redis.call('HGET',f,n)\n"
-    " if h and h:sub(2)~=v then other[#other+1],other[#other+2]=n,h end\n"
-    " if not h then h='0'..v redis.call('HSET',f,n,h) new,put[n]=true,1 end\n"
+    " local k,v=ARGV[i],ARGV[i+1]\n"
+    " local h=redis.call('HGET',f,k)\n"
+    " if h and h:sub(2)~=v then out[#out+1],out[#out+2]=k,h end\n"
+    " if not h then h='0'..v redis.call('HSET',f,k,h)\n"
+    "  n,new,put[k]=n-1,true,1 end\n"
     " if ARGV[i+2]=='1' and h=='0'..v then new=true\n"
-    "  redis.call('HSET',f,n,'1'..v)\n"
-    "  redis.call('HSET',p,n,#v..'\\n'..v..ARGV[i+3]) end\n"
+    "  redis.call('HSET',f,k,'1'..v)\n"
+    "  redis.call('HSET',p,k,#v..'\\n'..v..ARGV[i+3]) end\n"
     "end\n"
     "local all=(new or mode=='join') and redis.call('HGETALL',f)\n"
-    "local out=mode=='join' and all or other\n"
+    "if mode=='join' then out=n==0 and #all*2==#ARGV-4 and {} or all end\n"
     "if not new then return out end\n"
     "redis.call('EXPIRE',f,ARGV[1]) redis.call('EXPIRE',p,ARGV[1])\n"
     "local see=was or all\n" NGX_CHAT_REDIS_NOTIFY "return out\n",
@@ -333,10 +334,9 @@ redis_drop(chat_store_t *store, const chat_key_t *key,
 }
 
 
-/* Calls op->done(), if it still awaits cmd; ends command and reply. */
+/* Calls op->done(), if it awaits cmd, with what was read; ends both. */
 static void
-finish(ngx_chat_redis_cmd_t *cmd, redisReply *reply, chat_rc_e rc,
-       const chat_fact_t *facts, size_t n)
+finish(ngx_chat_redis_cmd_t *cmd, redisReply *reply, chat_rc_e rc)
 {
     chat_store_op_t *op = cmd->op;
 
@@ -346,7 +346,7 @@ finish(ngx_chat_redis_cmd_t *cmd, redisReply *reply, chat_rc_e rc,
         op->store = NULL;
         op->answer = NULL;
         op->arena = cmd->arena;
-        op->done(op, rc, facts, n);
+        op->done(op, rc, cmd->facts, rc == CHAT_OK ? cmd->nfacts : 0);
     }
 
     ngx_chat_redis_ignore(cmd, reply);
@@ -376,40 +376,7 @@ fail(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
     }
 
     finish(cmd, reply,
-           reply != NULL && is_full(reply) ? CHAT_LIMIT : CHAT_ERROR, NULL, 0);
-}
-
-
-/*
- * Ends cmd with the facts of an array that has so many elements for each:
- * read() makes one of the elements from i on, and returns 0 where they are
- * another program's. Without memory it sets cmd->failed.
- */
-static void
-finish_array(ngx_chat_redis_cmd_t *cmd, redisReply *reply, size_t step,
-             ngx_uint_t (*read)(ngx_chat_redis_cmd_t *cmd,
-                                const redisReply *reply, size_t i,
-                                chat_fact_t *fact))
-{
-    size_t       i, n = 0;
-    chat_fact_t *facts;
-
-    if (reply == NULL || reply->type != REDIS_REPLY_ARRAY
-        || reply->elements % step != 0)
-    {
-        fail(cmd, reply);
-        return;
-    }
-
-    facts = chat_arena_alloc(cmd->arena,
-                             (reply->elements + 1) * sizeof(chat_fact_t));
-    cmd->failed = facts == NULL;
-
-    for (i = 0; i < reply->elements && !cmd->failed; i += step) {
-        n += read(cmd, reply, i, &facts[n]);
-    }
-
-    finish(cmd, reply, cmd->failed ? CHAT_ERROR : CHAT_OK, facts, n);
+           reply != NULL && is_full(reply) ? CHAT_LIMIT : CHAT_ERROR);
 }
 
 
@@ -427,6 +394,20 @@ read_pair(ngx_chat_redis_cmd_t *cmd, const redisReply *reply, size_t i,
     fact->field = ngx_chat_redis_text(reply->element[i]);
     fact->value = chat_str(value.data + 1, value.len - 1);
     fact->has_payload = value.data[0] == '1';
+    return 1;
+}
+
+
+/* A fact of the join itself. */
+static ngx_uint_t
+read_own(ngx_chat_redis_cmd_t *cmd, const redisReply *reply, size_t i,
+         chat_fact_t *fact)
+{
+    fact->field = ngx_chat_redis_cmd_arg(cmd, &cmd->head);
+    fact->value = ngx_chat_redis_cmd_arg(cmd, &cmd->head);
+    fact->has_payload =
+        chat_str_is(ngx_chat_redis_cmd_arg(cmd, &cmd->head), "1");
+    (void) ngx_chat_redis_cmd_arg(cmd, &cmd->head);
     return 1;
 }
 
@@ -459,29 +440,25 @@ worker_in_fact(const chat_fact_t *fact)
  * all workers know of it, and must not wait for that claimant again.
  */
 static ngx_uint_t
-unknown_workers(ngx_chat_redis_cmd_t *cmd, const redisReply *reply,
-                chat_str_t names[NGX_CHAT_REDIS_LOOK_UP])
+unknown_workers(ngx_chat_redis_cmd_t *cmd,
+                chat_str_t            names[NGX_CHAT_REDIS_LOOK_UP])
 {
     size_t                  i;
     chat_str_t              name;
     ngx_uint_t              k, n = 0;
-    chat_fact_t             fact;
+    const chat_fact_t      *fact = cmd->facts;
     ngx_chat_store_redis_t *redis = cmd->data;
 
-    for (i = 0; i + 1 < reply->elements && n < NGX_CHAT_REDIS_LOOK_UP; i += 2)
-    {
-        if (!read_pair(cmd, reply, i, &fact)) {
-            continue;
-        }
-
-        name = worker_in_fact(&fact);
+    for (i = 0; i < cmd->nfacts && n < NGX_CHAT_REDIS_LOOK_UP; i++, fact++) {
+        name = worker_in_fact(fact);
 
         for (k = 0; k < n && !chat_str_eq(names[k], name); k++) { /* void */
         }
 
         if (k == n
             && !ngx_chat_redis_liveness_knows(
-                &redis->liveness, name, chat_str_starts(fact.field, "claim/")))
+                &redis->liveness, name,
+                chat_str_starts(fact->field, "claim/")))
         {
             names[n++] = name;
         }
@@ -494,10 +471,49 @@ unknown_workers(ngx_chat_redis_cmd_t *cmd, const redisReply *reply,
 static void
 on_looked_up(ngx_chat_redis_cmd_t *cmd, ngx_uint_t known)
 {
-    if (known) {
-        finish_array(cmd, cmd->reply, 2, read_pair);
+    finish(cmd, cmd->reply, known ? CHAT_OK : CHAT_ERROR);
+}
+
+
+/*
+ * Ends cmd with the facts of an array that has so many elements for each:
+ * read() makes one of the elements from i on, and returns 0 where they are
+ * another program's. Without memory it sets cmd->failed.
+ */
+static void
+finish_array(ngx_chat_redis_cmd_t *cmd, redisReply *reply, size_t step,
+             ngx_uint_t (*read)(ngx_chat_redis_cmd_t *cmd,
+                                const redisReply *reply, size_t i,
+                                chat_fact_t *fact))
+{
+    size_t                  i, n;
+    chat_str_t              names[NGX_CHAT_REDIS_LOOK_UP];
+    ngx_chat_store_redis_t *redis = cmd->data;
+
+    if (reply == NULL || reply->type != REDIS_REPLY_ARRAY
+        || reply->elements % step != 0)
+    {
+        fail(cmd, reply);
+        return;
+    }
+
+    n = read == read_own ? cmd->args.argc - NGX_CHAT_REDIS_HEAD_ARGS
+                         : reply->elements;
+    cmd->facts = chat_arena_alloc(cmd->arena, (n + 1) * sizeof(chat_fact_t));
+    cmd->failed = cmd->facts == NULL;
+
+    for (i = 0; i < n && !cmd->failed; i += step) {
+        cmd->nfacts += read(cmd, reply, i, &cmd->facts[cmd->nfacts]);
+    }
+
+    cmd->reply = reply;
+    n = cmd->op && !cmd->failed ? unknown_workers(cmd, names) : 0;
+
+    if (n == 0) {
+        on_looked_up(cmd, !cmd->failed);
     } else {
-        finish(cmd, cmd->reply, CHAT_ERROR, NULL, 0);
+        ngx_chat_redis_liveness_query(&redis->liveness, names, n, cmd,
+                                      on_looked_up);
     }
 }
 
@@ -505,20 +521,14 @@ on_looked_up(ngx_chat_redis_cmd_t *cmd, ngx_uint_t known)
 static void
 on_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    ngx_uint_t              n;
-    chat_str_t              names[NGX_CHAT_REDIS_LOOK_UP];
-    ngx_chat_store_redis_t *redis = cmd->data;
-
-    /* a reply of another type has no elements */
-    n = cmd->op && reply ? unknown_workers(cmd, reply, names) : 0;
-    if (n == 0) {
+    /* a reply of another type has no elements, either */
+    if (reply != NULL && reply->elements == 0 && cmd->op != NULL
+        && !cmd->op->brief)
+    {
+        finish_array(cmd, reply, 4, read_own);
+    } else {
         finish_array(cmd, reply, 2, read_pair);
-        return;
     }
-
-    cmd->reply = reply;
-    ngx_chat_redis_liveness_query(&redis->liveness, names, n, cmd,
-                                  on_looked_up);
 }
 
 
@@ -558,8 +568,9 @@ static void
 redis_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
                const chat_str_t *fields, size_t n)
 {
-    submit_fields(store, ngx_chat_redis_cmd_create("HMGET", on_payloads, NULL),
-                  op, key, &suffixes[1], fields, n);
+    submit_fields(store,
+                  ngx_chat_redis_cmd_create("HMGET", on_payloads, store), op,
+                  key, &suffixes[1], fields, n);
 }
 
 
