@@ -418,6 +418,22 @@ look_up_step(ngx_chat_ctx_t *ctx, size_t at)
 }
 
 
+/* 1 if a step may lack something: of most requests none does. */
+static ngx_uint_t
+may_lack(const ngx_chat_ctx_t *ctx)
+{
+    size_t             i = 0, n = ctx->body.rq.ncalls;
+    const chat_call_t *calls = ctx->body.rq.calls;
+
+    while (i < n && chat_outcome_is_final(calls[i].outcome)
+           && !calls[i].undecided) {
+        i++;
+    }
+
+    return i < n || ctx->barrier.needs.nfields != 0;
+}
+
+
 void
 ngx_chat_payloads(ngx_chat_ctx_t *ctx)
 {
@@ -434,8 +450,9 @@ ngx_chat_payloads(ngx_chat_ctx_t *ctx)
         ctx->payloads.items = NULL;
 
         /* the last step first */
-        for (step = ctx->body.rq.nsteps;
-             step-- > 0 && lacking < NGX_CHAT_LOOKUPS_MAX;) {
+        for (step = may_lack(ctx) ? ctx->body.rq.nsteps : 0;
+             step-- > 0 && lacking < NGX_CHAT_LOOKUPS_MAX;)
+        {
             lacking += look_up_step(ctx, step);
         }
 
