@@ -278,7 +278,8 @@ chat_block_grow(chat_arena_t *arena, void *items, size_t size)
 }
 
 
-void *
+/* The same as chat_arena_push() of a list that is full. */
+static __attribute__((noinline)) void *
 chat_arena_grow(chat_arena_t *arena, void *list, size_t *count, size_t *size,
                 size_t bytes)
 {
@@ -307,6 +308,21 @@ chat_arena_grow(chat_arena_t *arena, void *list, size_t *count, size_t *size,
     memcpy(list, &grown, sizeof(grown));
     *size = room;
     return chat_arena_push(arena, list, count, size, bytes);
+}
+
+
+void *
+chat_arena_push(chat_arena_t *arena, void *list, size_t *count, size_t *size,
+                size_t bytes)
+{
+    char *items;
+
+    if (*count >= *size) {
+        return chat_arena_grow(arena, list, count, size, bytes);
+    }
+
+    memcpy(&items, list, sizeof(items));
+    return memset(items + (*count)++ * bytes, 0, bytes);
 }
 
 

@@ -49,25 +49,10 @@ chat_rc_e chat_arena_dup(chat_arena_t *arena, chat_str_t s, chat_str_t *out);
  * A new item at the end of a list, zeroed. list: where the pointer to the
  * items is, which a longer list changes; *count: its items; *size, at first 0:
  * items that there is room for; bytes: of an item. NULL without memory: the
- * list is unchanged. The first function is for a list that is full.
+ * list is unchanged.
  */
-void *chat_arena_grow(chat_arena_t *arena, void *list, size_t *count,
+void *chat_arena_push(chat_arena_t *arena, void *list, size_t *count,
                       size_t *size, size_t bytes);
-
-static inline void *
-chat_arena_push(chat_arena_t *arena, void *list, size_t *count, size_t *size,
-                size_t bytes)
-{
-    char *items;
-
-    if (*count >= *size) {
-        return chat_arena_grow(arena, list, count, size, bytes);
-    }
-
-    memcpy(&items, list, sizeof(items));
-    return memset(items + (*count)++ * bytes, 0, bytes);
-}
-
 
 /*
  * Memory of its own, as the blocks of arenas: *size bytes or more, which it

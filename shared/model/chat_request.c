@@ -7,6 +7,37 @@
  */
 
 #include "model/chat_request.h"
+#include "bytes/chat_arena.h"
+
+
+chat_step_t *
+chat_request_add_step(chat_request_t *rq, chat_arena_t *arena)
+{
+    chat_step_t *step = chat_arena_push(arena, &rq->steps, &rq->nsteps,
+                                        &rq->steps_size, sizeof(*step));
+
+    if (step != NULL) {
+        step->first = rq->ncalls;
+    }
+
+    return step;
+}
+
+
+chat_call_t *
+chat_request_add_call(chat_request_t *rq, chat_arena_t *arena)
+{
+    chat_call_t *call = chat_arena_push(arena, &rq->calls, &rq->ncalls,
+                                        &rq->calls_size, sizeof(*call));
+
+    if (call != NULL) {
+        call->step = (uint32_t) (rq->nsteps - 1);
+        call->tenant = rq->tenant;
+        rq->steps[rq->nsteps - 1].count++;
+    }
+
+    return call;
+}
 
 
 int

@@ -156,35 +156,8 @@ typedef struct {
  * A step's first/count and a call's step are kept: a call belongs to the last
  * step, which there must be. NULL without memory.
  */
-static inline chat_step_t *
-chat_request_add_step(chat_request_t *rq, chat_arena_t *arena)
-{
-    chat_step_t *step = chat_arena_push(arena, &rq->steps, &rq->nsteps,
-                                        &rq->steps_size, sizeof(*step));
-
-    if (step != NULL) {
-        step->first = rq->ncalls;
-    }
-
-    return step;
-}
-
-
-static inline chat_call_t *
-chat_request_add_call(chat_request_t *rq, chat_arena_t *arena)
-{
-    chat_call_t *call = chat_arena_push(arena, &rq->calls, &rq->ncalls,
-                                        &rq->calls_size, sizeof(*call));
-
-    if (call != NULL) {
-        call->step = (uint32_t) (rq->nsteps - 1);
-        call->tenant = rq->tenant;
-        rq->steps[rq->nsteps - 1].count++;
-    }
-
-    return call;
-}
-
+chat_call_t *chat_request_add_call(chat_request_t *rq, chat_arena_t *arena);
+chat_step_t *chat_request_add_step(chat_request_t *rq, chat_arena_t *arena);
 
 /*
  * 1 if the call is one that the client must answer: kind client or approval,
