@@ -153,8 +153,6 @@ put_outcome(ngx_chat_ctx_t *ctx, chat_end_e end)
                || !ngx_chat_writer_decide(ctx, &attempt))
     {
         put_attempt(ctx, &attempt);
-    } else if (end == CHAT_END_FINISHED) {
-        return; /* a sibling that comes too early waits for it */
     }
 
     /* the client may send its next request as soon as it has status or end */

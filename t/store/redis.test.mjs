@@ -5,6 +5,7 @@
  * Suite: asan, plain, long.
  */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -22,6 +23,9 @@ import { eachArray, redis, relay } from '../lib/redis/redis.mjs';
 
 const keys = Object.keys(dialects);
 const asan = !!process.env.CHAT_ASAN;
+const { stderr } = spawnSync(process.env.CHAT_NGINX ?? 'nginx', ['-V'],
+  { encoding: 'utf8' });
+const debug = stderr?.includes('--with-debug');
 
 /* Lines of the error log about the store. */
 const lines = (n) => n.errorLog().split('\n')
@@ -326,6 +330,24 @@ live('the facts of an answer and of its end are put together if known',
       assert.equal(evals('answer').length, 1);
     }
   }, { skip: unbuilt });
+
+live('the end of a whole answer is sent to Redis before its bytes',
+  async (t) => {
+    const key = 'openai_chat';
+    const text = dialects[key].final('done').join('');
+    const up = await upstream(t, (socket) => socket.write(
+      head({ 'Content-Type': 'text/event-stream',
+        'Content-Length': Buffer.byteLength(text) }) + text));
+    const n = await staged(t, key, up, { workers: 1, connects: true,
+      level: 'debug', store: `${(await redis(t)).url()} timeout=1234ms` });
+    await said(n, /connected/);
+    const batch = new Batch(sceneOf(key, up, n), 2);
+    assert.equal(await batch.continue(batch.results()).text(), text);
+    const log = n.errorLog();
+    /* the first timer is that of the command's reply */
+    assert.match(log.slice(log.lastIndexOf('chat: stream ended')),
+      /^(?:(?!.*writev).*\n)+.*timer add: \S+ 1234:/);
+  }, { skip: unbuilt || (!debug && 'NGINX without --with-debug') });
 
 
 /* The bytes that replace a reply. */
