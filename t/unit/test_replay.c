@@ -399,6 +399,39 @@ half_open(chat_str_t *ids)
 }
 
 
+static unsigned nreads;
+
+
+static chat_str_t
+read_counted(chat_json_doc_t *doc, const chat_json_t *call,
+             const chat_json_t **args)
+{
+    nreads++;
+    return chat_dialect_openai_chat.form->args(doc, call, args);
+}
+
+
+/* An upstream may repeat a call often, and its text may be a whole body. */
+static void
+the_name_of_a_call_is_read_once(void **state)
+{
+    unsigned i;
+
+    know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
+    known[0].args = read_counted;
+    nreads = 0;
+    begin(1, 1);
+
+    for (i = 0; i < 3; i++) {
+        assert_int_equal(call_open(PLACE, "c1"), CHAT_REPLAY_WAIT);
+        assert_int_equal(call_ready(PLACE, "c1", &same), CHAT_REPLAY_DROP);
+    }
+
+    assert_int_equal(call_named(PLACE, "c1", "else"), CHAT_REPLAY_FORWARD);
+    assert_int_equal(nreads, 1);
+}
+
+
 static void
 s126_a_running_call_opened_under_another_name_is_forwarded(void **state)
 {
@@ -616,6 +649,7 @@ main(void)
         TEST(the_last_entry_of_an_id_counts),
         TEST(a_fingerprint_that_is_not_known_is_no_replay),
         TEST(s05_openings_within_one_stream),
+        TEST(the_name_of_a_call_is_read_once),
         TEST(s126_a_running_call_opened_under_another_name_is_forwarded),
         TEST(s126_a_replay_that_waits_is_let_go_by_another_name),
         TEST(s111_a_weak_id_is_no_replay_where_the_model_may_reuse_it),
