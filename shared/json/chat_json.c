@@ -220,6 +220,38 @@ read_scalar(chat_json_parser_t *parser)
 }
 
 
+/*
+ * The length of a key, of usual ones as a constant: the processor predicts the
+ * case, and reads on before it has found the end of the key.
+ */
+static inline size_t
+predicted(size_t len)
+{
+#define PREDICT(n)                                             \
+    case n:                                                    \
+        len = n;                                               \
+        __asm__("" : "+r"(len)); /* else this is len itself */ \
+        break;
+
+    switch (len) {
+        PREDICT(3)
+        PREDICT(4)
+        PREDICT(5)
+        PREDICT(6)
+        PREDICT(7)
+        PREDICT(8)
+        PREDICT(9)
+        PREDICT(10)
+        PREDICT(11)
+        PREDICT(12)
+        PREDICT(13)
+        PREDICT(14)
+    }
+
+    return len;
+}
+
+
 /* Begins the next node, with key and colon of a member; 0: there is none. */
 static inline int
 read_next(chat_json_parser_t *parser)
@@ -244,6 +276,7 @@ read_next(chat_json_parser_t *parser)
         return 0;
     }
 
+    parser->at = start + predicted(parser->at - start);
     rank = chat_json_rank(parser->text + start, parser->at - start);
     if (rank <= open->rank) {
         open->node->has |= CHAT_JSON_VARIED;
