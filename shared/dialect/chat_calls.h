@@ -32,7 +32,7 @@ struct chat_known_s {
     chat_opening_t     *running; /* in this stream, not ready; or NULL */
     chat_opening_t     *tracked; /* the newest that the tracker knows by it */
     chat_str_t          id;
-    chat_str_t          name;    /* of the stream's; of brought once named */
+    chat_str_t          name;    /* of the stream's, or read of brought */
     const chat_call_t  *brought; /* by the request, as its newest; or NULL: */
     chat_hash_t         fingerprint; /* of the stream's */
     chat_outcome_e      outcome;   /* that the client had before the stream */

@@ -54,22 +54,6 @@ learn(chat_replay_t *replay, const chat_event_t *event)
 }
 
 
-/* A name as it is kept; empty: too long. */
-static chat_str_t
-keep_name(chat_replay_t *replay, chat_str_t name)
-{
-    chat_str_t copy = { NULL, 0 };
-
-    if (name.len <= CHAT_ID_MAX
-        && chat_arena_dup(replay->calls->arena, name, &copy) != CHAT_OK)
-    {
-        replay->calls->failed = 1;
-    }
-
-    return copy;
-}
-
-
 /* The verdict on a call that appears under this id and name. */
 static chat_replay_verdict_e
 judge_opening(chat_replay_t *replay, chat_known_t *known, chat_str_t name)
@@ -89,12 +73,14 @@ judge_opening(chat_replay_t *replay, chat_known_t *known, chat_str_t name)
         return CHAT_REPLAY_FORWARD;
     }
 
-    if (known->brought != NULL && !known->named) {
-        known->named = 1; /* once: the text of the call may be long */
-        replay->calls->failed |=
-            chat_call_read(known->brought, chat_arena_scratch(), &had, &args)
-            != CHAT_OK;
-        known->name = keep_name(replay, had);
+    /* once: the text of the call may be long */
+    if (known->brought != NULL && known->name.data == NULL
+        && (chat_call_read(known->brought, chat_arena_scratch(), &had, &args)
+                != CHAT_OK
+            || chat_arena_dup(replay->calls->arena, had, &known->name)
+                   != CHAT_OK))
+    {
+        replay->calls->failed = 1;
     }
 
     if (is_renamed(name, known->name)) {
@@ -116,6 +102,22 @@ give_up(chat_replay_t *replay, chat_opening_t *opening)
 
     opening->ready = 1;
     opening->known->running = NULL;
+}
+
+
+/* A name as it is kept; empty: too long. */
+static chat_str_t
+keep_name(chat_replay_t *replay, chat_str_t name)
+{
+    chat_str_t copy = { NULL, 0 };
+
+    if (name.len <= CHAT_ID_MAX
+        && chat_arena_dup(replay->calls->arena, name, &copy) != CHAT_OK)
+    {
+        replay->calls->failed = 1;
+    }
+
+    return copy;
 }
 
 

@@ -415,6 +415,7 @@ read_counted(chat_json_doc_t *doc, const chat_json_t *call,
 static void
 the_name_of_a_call_is_read_once(void **state)
 {
+    char     text[2000];
     unsigned i;
 
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
@@ -429,6 +430,12 @@ the_name_of_a_call_is_read_once(void **state)
 
     assert_int_equal(call_named(PLACE, "c1", "else"), CHAT_REPLAY_FORWARD);
     assert_int_equal(nreads, 1);
+
+    /* however long it is */
+    (void) snprintf(text, sizeof(text), "{\"name\":\"%01500d\"}", 0);
+    known[0].text = chat_cstr(text);
+    begin(1, 1);
+    assert_int_equal(call_open(PLACE, "c1"), CHAT_REPLAY_FORWARD);
 }
 
 
