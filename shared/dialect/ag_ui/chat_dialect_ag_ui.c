@@ -366,12 +366,15 @@ static const chat_transcript_form_t form = {
 static void
 find_broken(chat_transcript_t *t)
 {
+    size_t          i;
     chat_rc_e       rc;
     chat_str_t      name, args;
-    chat_call_t    *call = t->rq->calls, *end = call + t->rq->ncalls;
+    chat_call_t    *call;
     chat_json_doc_t doc;
 
-    for (/* void */; t->rc == CHAT_OK && call < end; call++) {
+    for (i = 0; t->rc == CHAT_OK && i < t->rq->ncalls; i++) {
+        call = &t->rq->calls[i];
+
         if (call->result == NULL) {
             rc = chat_call_read(call, t->scratch, &name, &args);
             rc = args.len != 0 ? chat_json_parse(&doc, t->scratch, args) : rc;
