@@ -21,8 +21,8 @@
 #include "store/ngx_chat_store.h"
 
 /*
- * A longer request does not wait for others that the event loop has: its tree
- * would leave the processor's cache. Short ones share the cache's code.
+ * Before a longer request is read, those before it get their replies: their
+ * trees would leave the processor's cache. Short ones share the cache's code.
  */
 #ifndef NGX_CHAT_PHASE_LONG
 #define NGX_CHAT_PHASE_LONG 8192 /* bytes */
@@ -62,15 +62,15 @@ static void
 on_body(ngx_http_request_t *r)
 {
     ngx_chat_ctx_t *ctx = ngx_chat_get_ctx(r);
-    chat_store_t   *store = ctx->worker->store;
-    ngx_uint_t      is_long = r->request_length > NGX_CHAT_PHASE_LONG;
 
     r->header_in = ctx->body.header_in;
-    step(ctx, NGX_CHAT_EVENT_BODY);
 
-    if (is_long) {
-        ngx_chat_store_answers(store); /* the request may end */
+    if (r->request_length > NGX_CHAT_PHASE_LONG) {
+        /* of others: what ends this request must find its callers gone */
+        ngx_chat_store_answers(ctx->worker->store);
     }
+
+    step(ctx, NGX_CHAT_EVENT_BODY);
 }
 
 

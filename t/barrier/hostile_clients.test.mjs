@@ -9,7 +9,7 @@ import { handled } from '../lib/handled.mjs';
 import { open } from '../lib/hostile.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
-import { held, live } from '../lib/hold.mjs';
+import { held, live, stop } from '../lib/hold.mjs';
 import { sse } from '../lib/provider.mjs';
 
 const keys = Object.keys(dialects);
@@ -170,6 +170,30 @@ live('clients that disconnect at every stage', async (t) => {
     });
   }
 });
+
+live('a client resets before the module has read its long request',
+  async (t) => {
+    const scene = await stage(t, 'anthropic', { workers: 1 });
+    const { n, dialect } = scene;
+    const batch = new Batch(scene, 2);
+    await batch.ask();
+    await batch.continue(batch.results()).text();
+    const client = raw(n.port);
+    await client.write('GET /x HTTP/1.1\r\nHost: x\r\n\r\n');
+    await until(() => client.bytes.length > 0);
+    const [pid] = n.workers();
+    await stop(pid);
+    const late = ' '.repeat(20000)
+      + JSON.stringify(batch.body(batch.results([0])));
+    await client.write(head(dialect.path, { ...dialect.headers,
+      'x-batch': batch.key, 'Content-Length': late.length }) + late);
+    client.socket.resetAndDestroy();
+    await client.done;
+    process.kill(pid, 'SIGCONT');
+    const said = () => n.accessLog().some(({ verdict }) =>
+      verdict === 'conflict');
+    await until(said, 5000, 'the late request was not answered');
+  });
 
 live('pipelined requests', async (t) => {
   const scene = await stage(t, 'openai_chat', { workers: 2, hold: '20s' });

@@ -75,7 +75,7 @@ const waits = { x64: ['232', '281'], arm64: ['22'] }[process.arch];
  * Stops a worker that waits for events. One stopped anywhere else may hold the
  * mutex of a zone, which would block the others.
  */
-async function stop(pid) {
+export async function stop(pid) {
   const read = (name) => readFileSync(`/proc/${pid}/${name}`, 'utf8');
   await until(async () => {
     process.kill(pid, 'SIGSTOP');
