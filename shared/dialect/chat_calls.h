@@ -41,7 +41,6 @@ struct chat_known_s {
     uint32_t            step; /* of this stream; CHAT_STEP_BEFORE: earlier */
     unsigned            ready : 1;
     unsigned            has_fingerprint : 1;
-    unsigned            named : 1;   /* brought is, and its name read */
     unsigned            dropped : 1; /* this stream dropped its input */
 };
 
