@@ -144,8 +144,8 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
 
     for (i = 0; ctx->conf->tools && rc == CHAT_OK && i < ctx->body.rq.ncalls;
          i++) {
-        rc = chat_call_read(&ctx->body.rq.calls[i], ctx->body.arena, &name,
-                            &args);
+        rc = chat_call_read(&ctx->body.rq.calls[i], chat_arena_scratch(),
+                            &name, &args);
         ctx->body.rq.calls[i].kind =
             ngx_chat_kind(ctx->conf, name, ctx->body.rq.calls[i].kind);
     }
