@@ -476,29 +476,27 @@ on_looked_up(ngx_chat_redis_cmd_t *cmd, ngx_uint_t known)
 
 
 /*
- * Ends cmd with the facts of an array that has so many elements for each:
- * read() makes one of the elements from i on, and returns 0 where they are
- * another program's. Without memory it sets cmd->failed.
+ * Reads the facts of an array that has so many elements for each, n in all, or
+ * those of the reply if n is 0: read() makes one of the elements from i on, and
+ * returns 0 where they are another program's. Without memory it sets
+ * cmd->failed. 0: cmd has ended with an error.
  */
-static void
-finish_array(ngx_chat_redis_cmd_t *cmd, redisReply *reply, size_t step,
-             ngx_uint_t (*read)(ngx_chat_redis_cmd_t *cmd,
-                                const redisReply *reply, size_t i,
-                                chat_fact_t *fact))
+static ngx_uint_t
+read_array(ngx_chat_redis_cmd_t *cmd, redisReply *reply, size_t n, size_t step,
+           ngx_uint_t (*read)(ngx_chat_redis_cmd_t *cmd,
+                              const redisReply *reply, size_t i,
+                              chat_fact_t *fact))
 {
-    size_t                  i, n;
-    chat_str_t              names[NGX_CHAT_REDIS_LOOK_UP];
-    ngx_chat_store_redis_t *redis = cmd->data;
+    size_t i;
 
     if (reply == NULL || reply->type != REDIS_REPLY_ARRAY
         || reply->elements % step != 0)
     {
         fail(cmd, reply);
-        return;
+        return 0;
     }
 
-    n = read == read_own ? cmd->args.argc - NGX_CHAT_REDIS_HEAD_ARGS
-                         : reply->elements;
+    n = n != 0 ? n : reply->elements;
     cmd->facts = chat_arena_alloc(cmd->arena, (n + 1) * sizeof(chat_fact_t));
     cmd->failed = cmd->facts == NULL;
 
@@ -506,28 +504,40 @@ finish_array(ngx_chat_redis_cmd_t *cmd, redisReply *reply, size_t step,
         cmd->nfacts += read(cmd, reply, i, &cmd->facts[cmd->nfacts]);
     }
 
-    cmd->reply = reply;
-    n = cmd->op && !cmd->failed ? unknown_workers(cmd, names) : 0;
-
-    if (n == 0) {
-        on_looked_up(cmd, !cmd->failed);
-    } else {
-        ngx_chat_redis_liveness_query(&redis->liveness, names, n, cmd,
-                                      on_looked_up);
+    if (cmd->failed) {
+        finish(cmd, reply, CHAT_ERROR);
+        return 0;
     }
+
+    return 1;
 }
 
 
 static void
 on_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
+    size_t                  n;
+    chat_str_t              names[NGX_CHAT_REDIS_LOOK_UP];
+    ngx_chat_store_redis_t *redis = cmd->data;
+
     /* a reply of another type has no elements, either */
-    if (reply != NULL && reply->elements == 0 && cmd->op != NULL
-        && !cmd->op->brief)
-    {
-        finish_array(cmd, reply, 4, read_own);
+    n = reply != NULL && reply->elements == 0 && cmd->op && !cmd->op->brief
+            ? cmd->args.argc - NGX_CHAT_REDIS_HEAD_ARGS
+            : 0;
+
+    if (!read_array(cmd, reply, n, n != 0 ? 4 : 2,
+                    n != 0 ? read_own : read_pair)) {
+        return;
+    }
+
+    cmd->reply = reply;
+    n = cmd->op != NULL ? unknown_workers(cmd, names) : 0;
+
+    if (n == 0) {
+        on_looked_up(cmd, 1);
     } else {
-        finish_array(cmd, reply, 2, read_pair);
+        ngx_chat_redis_liveness_query(&redis->liveness, names, n, cmd,
+                                      on_looked_up);
     }
 }
 
@@ -558,8 +568,8 @@ on_payloads(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
     if (reply != NULL && reply->elements + 2 != cmd->args.argc) {
         fail(cmd, reply);
-    } else {
-        finish_array(cmd, reply, 1, read_payload);
+    } else if (read_array(cmd, reply, 0, 1, read_payload)) {
+        finish(cmd, reply, CHAT_OK);
     }
 }
 
@@ -568,9 +578,8 @@ static void
 redis_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
                const chat_str_t *fields, size_t n)
 {
-    submit_fields(store,
-                  ngx_chat_redis_cmd_create("HMGET", on_payloads, store), op,
-                  key, &suffixes[1], fields, n);
+    submit_fields(store, ngx_chat_redis_cmd_create("HMGET", on_payloads, NULL),
+                  op, key, &suffixes[1], fields, n);
 }
 
 
@@ -617,7 +626,9 @@ read_entry(ngx_chat_redis_cmd_t *cmd, const redisReply *reply, size_t i,
 static void
 on_entries(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    finish_array(cmd, reply, 1, read_entry);
+    if (read_array(cmd, reply, 0, 1, read_entry)) {
+        finish(cmd, reply, CHAT_OK);
+    }
 }
 
 
