@@ -164,15 +164,11 @@ static size_t
 plain_len(chat_str_t s)
 {
     size_t   i = 0;
-    uint64_t word, special = 0;
+    uint64_t special = 0;
 
-    while (s.len - i >= sizeof(word) && special == 0) {
-        word = chat_word_at(s.data + i);
-        special = ((word - CHAT_WORD(0x20u))
-                   | ((word ^ CHAT_WORD('"')) - CHAT_WORD(1u))
-                   | ((word ^ CHAT_WORD('\\')) - CHAT_WORD(1u)))
-                  & ~word & CHAT_WORD_HIGH;
-        i += special == 0 ? sizeof(word) : chat_word_first(special);
+    while (s.len - i >= sizeof(special) && special == 0) {
+        special = chat_word_escaped(chat_word_at(s.data + i));
+        i += special == 0 ? sizeof(special) : chat_word_first(special);
     }
 
     while (i < s.len && s.data[i] >= 0x20 && s.data[i] != '"'

@@ -44,6 +44,17 @@ chat_word_zeros(uint64_t word)
 }
 
 
+/* The mask of the bytes that a JSON string has only in escapes. */
+static inline uint64_t
+chat_word_escaped(uint64_t word)
+{
+    return ((word - CHAT_WORD(0x20u))
+            | ((word ^ CHAT_WORD('"')) - CHAT_WORD(1u))
+            | ((word ^ CHAT_WORD('\\')) - CHAT_WORD(1u)))
+           & ~word & CHAT_WORD_HIGH;
+}
+
+
 /* How many bytes precede the first one of which a bit is set; not of 0. */
 static inline size_t
 chat_word_first(uint64_t word)

@@ -33,9 +33,7 @@ plain_end(const unsigned char *p, const unsigned char *end)
 
     while ((size_t) (end - p) >= sizeof(word) && special == 0) {
         word = chat_word_at(p);
-        special = ((word | (word - CHAT_WORD(0x20u))) & CHAT_WORD_HIGH)
-                  | chat_word_zeros(word ^ CHAT_WORD('"'))
-                  | chat_word_zeros(word ^ CHAT_WORD('\\'));
+        special = chat_word_escaped(word) | (word & CHAT_WORD_HIGH);
         p += special == 0 ? sizeof(word) : chat_word_first(special);
     }
 
