@@ -285,6 +285,14 @@ ngx_chat_payloads_forget(ngx_chat_ctx_t *ctx)
 }
 
 
+/* 1 if the call lacks its result. */
+static ngx_uint_t
+lacks_result(const chat_call_t *call)
+{
+    return !chat_outcome_is_final(call->outcome) && chat_call_is_member(call);
+}
+
+
 /*
  * The fields of the facts that a step lacks; 0 if it lacks none. results: 0
  * where the gate asks for those. A decision is of use to a call that does not
@@ -303,8 +311,7 @@ missing_fields(ngx_chat_ctx_t *ctx, const chat_step_t *step,
 
     for (i = step->first; i < step->first + step->count; i++) {
         call = &ctx->body.rq.calls[i];
-        lacks =
-            !chat_outcome_is_final(call->outcome) && chat_call_is_member(call);
+        lacks = lacks_result(call);
         if ((!lacks && !call->undecided) || call->id.len > CHAT_ID_MAX) {
             continue; /* so do most calls of most steps */
         }
@@ -418,15 +425,14 @@ look_up_step(ngx_chat_ctx_t *ctx, size_t at)
 }
 
 
-/* 1 if a step may lack something: of most requests none does. */
+/* 1 if look_up_step() may look up something: of most requests it does not. */
 static ngx_uint_t
 may_lack(const ngx_chat_ctx_t *ctx)
 {
     size_t             i = 0, n = ctx->body.rq.ncalls;
     const chat_call_t *calls = ctx->body.rq.calls;
 
-    while (i < n && chat_outcome_is_final(calls[i].outcome)
-           && !calls[i].undecided) {
+    while (i < n && !lacks_result(&calls[i]) && !calls[i].undecided) {
         i++;
     }
 
