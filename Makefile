@@ -58,9 +58,10 @@ warnings = -std=c11 -Wall -Wextra -Werror -Wpointer-arith \
            -Wno-unused-parameter
 sanitize = -fsanitize=address,undefined -fno-sanitize-recover=undefined \
            -fno-omit-frame-pointer
-# What arenas and the scratch buffer keep would hide from ASan.
+# What arenas and the scratch buffer keep would hide from ASan. Each request
+# is a long one: those before it get their replies while it is read.
 san_opts = -g -O1 $(sanitize) -DCHAT_ARENA_KEPT=0 -DCHAT_BUF_KEPT=0 \
-	-DNGX_CHAT_PHASE_LONG=0
+           -DNGX_CHAT_PHASE_LONG=0
 # Each module has its own ngx_modules, which ASan reports as an error.
 no_globals = --param asan-globals=0
 
