@@ -476,10 +476,10 @@ on_looked_up(ngx_chat_redis_cmd_t *cmd, ngx_uint_t known)
 
 
 /*
- * Reads the facts of an array that has so many elements for each, n in all, or
- * those of the reply if n is 0: read() makes one of the elements from i on, and
- * returns 0 where they are another program's. Without memory it sets
- * cmd->failed. 0: cmd has ended with an error.
+ * Reads the facts of an array that has so many elements for each, n in all; 0:
+ * as many as the reply. read() makes one of the elements from i on; it returns
+ * 0 where they are another program's. Without memory it sets cmd->failed.
+ * Returns 0 if cmd has ended with an error.
  */
 static ngx_uint_t
 read_array(ngx_chat_redis_cmd_t *cmd, redisReply *reply, size_t n, size_t step,
