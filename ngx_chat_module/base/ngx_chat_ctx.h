@@ -115,6 +115,8 @@ typedef struct {
     chat_request_t  rq;
     chat_results_t  results; /* to be merged into it, or injected */
     chat_str_t      merged;  /* the text with them; or empty */
+
+    unsigned lacks : 1; /* by chat_request_lacks() */
 } ngx_chat_body_t;
 
 /* The batch that a request answers, and what the store says of it. */

@@ -3,9 +3,10 @@
  * finds conversation and tenant.
  *
  * The tree of a body is many times as large as the body. It has an arena of
- * its own, which ends while the request waits; the body is parsed again when
- * the request goes on. An empty tenant may be any client, so its batches get
- * no name. Promises: a body past its limit is never read into memory.
+ * its own, which ends when the store is asked, if nothing can go into the
+ * body, or else while the request is held; then the body is parsed again. An
+ * empty tenant may be any client, so its batches get no name. Promises: a body
+ * past its limit is never read into memory.
  */
 
 #include <ngx_config.h>
@@ -107,8 +108,12 @@ uri_of(ngx_http_request_t *r)
 }
 
 
-ngx_int_t
-ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
+/*
+ * Parses ctx->body.text into ctx->body.rq. NGX_ERROR: it cannot be read, for
+ * ctx->act.reason.
+ */
+static ngx_int_t
+parse(ngx_chat_ctx_t *ctx)
 {
     size_t                i;
     chat_rc_e             rc;
@@ -158,6 +163,7 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
         return NGX_ERROR;
     }
 
+    ctx->body.lacks = chat_request_lacks(&ctx->body.rq) & 1;
     ctx->dialect = dialect; /* one that waits keeps its own without memory */
 
     if (before == CHAT_CLASS_CONTINUATION
@@ -306,18 +312,27 @@ find_scope(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_body_free_tree(ngx_chat_ctx_t *ctx)
 {
-    ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
-    chat_results_init(&ctx->body.results, NULL);
-
     if (ctx->dialect == NULL) {
         ngx_chat_ctx_free_body(ctx);
+    }
+
+    if (ctx->body.kept == NULL) {
         return;
     }
 
+    ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
+    chat_results_init(&ctx->body.results, NULL);
     chat_request_forget(&ctx->body.rq);
     chat_arena_destroy(ctx->body.arena);
     ctx->body.arena = ctx->body.kept;
     ctx->body.kept = NULL;
+}
+
+
+ngx_int_t
+ngx_chat_body_restore(ngx_chat_ctx_t *ctx)
+{
+    return ctx->body.arena == NULL ? parse(ctx) : NGX_OK;
 }
 
 
@@ -337,7 +352,7 @@ ngx_chat_body_read(ngx_chat_ctx_t *ctx)
     ctx->act.reason = CHAT_REASON_NONE_ERROR;
 
     if (rc == NGX_OK) {
-        rc = ngx_chat_body_parse(ctx);
+        rc = parse(ctx);
     }
 
     if (rc == NGX_OK) {

@@ -187,7 +187,6 @@ complete(ngx_chat_ctx_t *ctx)
     ngx_chat_lookup_t *lookup;
 
     continuation = ctx->body.rq.class == CHAT_CLASS_CONTINUATION;
-    chat_results_init(&ctx->body.results, ctx->body.arena);
 
     for (lookup = ctx->payloads.items; lookup; lookup = lookup->next) {
         failed |= lookup->facts.failed;
@@ -285,14 +284,6 @@ ngx_chat_payloads_forget(ngx_chat_ctx_t *ctx)
 }
 
 
-/* 1 if the call lacks its result. */
-static ngx_uint_t
-lacks_result(const chat_call_t *call)
-{
-    return !chat_outcome_is_final(call->outcome) && chat_call_is_member(call);
-}
-
-
 /*
  * The fields of the facts that a step lacks; 0 if it lacks none. results: 0
  * where the gate asks for those. A decision is of use to a call that does not
@@ -311,7 +302,7 @@ missing_fields(ngx_chat_ctx_t *ctx, const chat_step_t *step,
 
     for (i = step->first; i < step->first + step->count; i++) {
         call = &ctx->body.rq.calls[i];
-        lacks = lacks_result(call);
+        lacks = (ngx_uint_t) chat_call_lacks_result(call);
         if ((!lacks && !call->undecided) || call->id.len > CHAT_ID_MAX) {
             continue; /* so do most calls of most steps */
         }
@@ -425,21 +416,6 @@ look_up_step(ngx_chat_ctx_t *ctx, size_t at)
 }
 
 
-/* 1 if look_up_step() may look up something: of most requests it does not. */
-static ngx_uint_t
-may_lack(const ngx_chat_ctx_t *ctx)
-{
-    size_t             i = 0, n = ctx->body.rq.ncalls;
-    const chat_call_t *calls = ctx->body.rq.calls;
-
-    while (i < n && !lacks_result(&calls[i]) && !calls[i].undecided) {
-        i++;
-    }
-
-    return i < n || ctx->barrier.needs.nfields != 0;
-}
-
-
 void
 ngx_chat_payloads(ngx_chat_ctx_t *ctx)
 {
@@ -449,16 +425,19 @@ ngx_chat_payloads(ngx_chat_ctx_t *ctx)
     {
         ctx->payloads.rc = NGX_OK;
 
-    } else if (ctx->body.arena == NULL && ngx_chat_body_parse(ctx) != NGX_OK) {
+    } else if (ngx_chat_body_restore(ctx) != NGX_OK) {
         ctx->payloads.rc = NGX_ERROR;
+
+    } else if (!ctx->body.lacks) {
+        ctx->payloads.rc = NGX_OK; /* as that of most requests */
 
     } else {
         ctx->payloads.items = NULL;
+        chat_results_init(&ctx->body.results, ctx->body.arena);
 
         /* the last step first */
-        for (step = may_lack(ctx) ? ctx->body.rq.nsteps : 0;
-             step-- > 0 && lacking < NGX_CHAT_LOOKUPS_MAX;)
-        {
+        for (step = ctx->body.rq.nsteps;
+             step-- > 0 && lacking < NGX_CHAT_LOOKUPS_MAX;) {
             lacking += look_up_step(ctx, step);
         }
 

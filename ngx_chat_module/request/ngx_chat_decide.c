@@ -139,7 +139,7 @@ rejoin(ngx_chat_ctx_t *ctx)
 {
     chat_facts_t facts;
 
-    if (ctx->body.arena == NULL && ngx_chat_body_parse(ctx) != NGX_OK) {
+    if (ngx_chat_body_restore(ctx) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -721,4 +721,8 @@ ngx_chat_decide_look(ngx_chat_ctx_t *ctx, const chat_facts_t *facts,
                      chat_store_watch_t *watch)
 {
     ask(ctx, &ctx->barrier.q.key, facts, watch, on_look);
+
+    if (!ctx->body.lacks) {
+        ngx_chat_body_free_tree(ctx); /* nothing will go into it */
+    }
 }

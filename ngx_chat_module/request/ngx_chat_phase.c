@@ -22,7 +22,7 @@
 
 /*
  * Before a longer request is read, those before it get their replies: their
- * trees would leave the processor's cache. Short ones share the cache's code.
+ * bodies would leave the processor's cache. Short ones share the cache's code.
  */
 #ifndef NGX_CHAT_PHASE_LONG
 #define NGX_CHAT_PHASE_LONG 8192 /* bytes */
@@ -220,9 +220,7 @@ hand_over(ngx_chat_ctx_t *ctx)
     ngx_uint_t          freed = 0;
     ngx_http_request_t *r = ctx->request;
 
-    if (ctx->dialect != NULL && ctx->body.arena == NULL
-        && ngx_chat_body_parse(ctx) != NGX_OK)
-    {
+    if (ctx->dialect != NULL && ngx_chat_body_restore(ctx) != NGX_OK) {
         ctx->dialect = NULL; /* its answer cannot be read */
     }
 

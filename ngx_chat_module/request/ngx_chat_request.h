@@ -43,13 +43,13 @@ ngx_int_t ngx_chat_read_body(ngx_http_request_t *r, size_t max,
 ngx_int_t ngx_chat_body_read(ngx_chat_ctx_t *ctx);
 
 /*
- * Parses ctx->body.text into ctx->body.rq. NGX_ERROR: it cannot be read, for
- * ctx->act.reason.
+ * Frees the tree of a body, if it has one; what reading the answer needs
+ * stays.
  */
-ngx_int_t ngx_chat_body_parse(ngx_chat_ctx_t *ctx);
-
-/* Frees the tree of a body; what reading the answer needs stays. */
 void ngx_chat_body_free_tree(ngx_chat_ctx_t *ctx);
+
+/* Parses the body of a request that was held again. NGX_ERROR: no memory. */
+ngx_int_t ngx_chat_body_restore(ngx_chat_ctx_t *ctx);
 
 /*
  * The digest of scope and tenant that every name of the request begins with.

@@ -56,6 +56,28 @@ chat_call_is_settled(const chat_call_t *call)
 }
 
 
+int
+chat_call_lacks_result(const chat_call_t *call)
+{
+    return !chat_outcome_is_final(call->outcome) && chat_call_is_member(call);
+}
+
+
+int
+chat_request_lacks(const chat_request_t *rq)
+{
+    size_t i = 0;
+
+    while (i < rq->ncalls && !rq->calls[i].undecided
+           && !chat_call_lacks_result(&rq->calls[i]))
+    {
+        i++;
+    }
+
+    return i < rq->ncalls || rq->chained;
+}
+
+
 /* Opens JSON; value: in the body's tree, or NULL. */
 static chat_rc_e
 open_text(chat_str_t text, const chat_json_t *value, chat_arena_t *arena,

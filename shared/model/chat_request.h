@@ -171,6 +171,15 @@ int chat_call_is_member(const chat_call_t *call);
  */
 int chat_call_is_settled(const chat_call_t *call);
 
+/* 1 if the client must answer the call, and the body has no result for it. */
+int chat_call_lacks_result(const chat_call_t *call);
+
+/*
+ * 1 if the body lacks a result, or the decision about an approval, so that one
+ * may go into it; of a chain only the store knows that.
+ */
+int chat_request_lacks(const chat_request_t *rq);
+
 /* Name and arguments of a call; empty: it has none. CHAT_ERROR: no memory. */
 chat_rc_e chat_call_read(const chat_call_t *call, chat_arena_t *arena,
                          chat_str_t *name, chat_str_t *args);

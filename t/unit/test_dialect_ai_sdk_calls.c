@@ -210,6 +210,48 @@ invalid_input_is_known_by_its_raw_text(void **state)
 }
 
 
+/* Without a tree nothing can be put into the body: it must be known before. */
+static void
+a_body_lacks_what_may_be_put_into_it(void **state)
+{
+    size_t i;
+
+    static const struct {
+        const char *body;
+        int         lacks;
+    } bodies[] = {
+        { BODY(ASSISTANT("m", OK("a") "," OK("b"))), 0 },
+        { BODY(ASSISTANT("m", OK("a") "," OPEN("b"))), 1 },
+        { BODY(ASSISTANT("m", OPEN("a")) "," USER "," ASSISTANT("n", OK("b"))),
+          1 },
+        { BODY(ASSISTANT("m", PART("a", "output-available",
+                                   ",\"output\":1,\"preliminary\":true"))),
+          1 },
+        { BODY(ASSISTANT("m", PART("a", "approval-responded",
+                                   ",\"approval\":{\"id\":\"p\","
+                                   "\"approved\":true}"))),
+          1 },
+        { BODY(ASSISTANT("m", PART("a", "output-available",
+                                   ",\"output\":1,"
+                                   "\"approval\":{\"id\":\"p\"}"))),
+          1 },
+        { BODY(ASSISTANT("m", PART("a", "input-available",
+                                   ",\"providerExecuted\":true"))),
+          0 },
+    };
+
+    for (i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        assert_int_equal(take(bodies[i].body), CHAT_OK);
+        if (chat_request_lacks(&rq) != bodies[i].lacks) {
+            fail_msg("%s", bodies[i].body);
+        }
+    }
+
+    rq.chained = 1;
+    assert_true(chat_request_lacks(&rq));
+}
+
+
 int
 main(void)
 {
@@ -221,6 +263,7 @@ main(void)
         cmocka_unit_test(s70_any_input_is_a_call_of_its_own),
         cmocka_unit_test(s106_numbers_written_otherwise_are_the_same_call),
         cmocka_unit_test(invalid_input_is_known_by_its_raw_text),
+        cmocka_unit_test(a_body_lacks_what_may_be_put_into_it),
     };
 
     return cmocka_run_group_tests(tests, arena_create, arena_destroy);

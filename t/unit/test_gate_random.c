@@ -139,6 +139,7 @@ run_is_whole(player_t *p)
     assert_int_equal(chat_gate_needs(&p->a.q, &batch, p->a.arena, &needs),
                      CHAT_OK);
     n = needs.nfields;
+    NEED(n == 0 || chat_request_lacks(&p->a.rq));
 
     for (i = 0; i < p->a.rq.ncalls; i++) {
         call = &p->a.rq.calls[i];
