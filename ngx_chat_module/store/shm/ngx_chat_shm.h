@@ -82,7 +82,7 @@ typedef struct {
     ngx_slab_pool_t       *shpool;
     ngx_int_t              slot;   /* of this worker; -1: none */
     ngx_event_t           *wakes;  /* of its eventfd; NULL: none */
-    ngx_event_t            waking; /* posted while others are to be woken: */
+    ngx_event_t            waking; /* is due while workers are to be woken: */
     u_char                 woken[NGX_CHAT_SHM_SLOTS];
     u_char                 worker[NGX_CHAT_SHM_NAME]; /* the slot may have
                                                          another one later */
@@ -252,6 +252,12 @@ ngx_int_t ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx,
 /* Tells a worker that a key has changed. */
 void ngx_chat_shm_workers_notify(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
                                  uint64_t prefix);
+
+/*
+ * Delays those notifications by a millisecond, or until the next one; but none
+ * of them twice.
+ */
+void ngx_chat_shm_workers_delay(ngx_chat_shm_ctx_t *ctx);
 
 /* alive() of the store, with or without the mutex. */
 int ngx_chat_shm_alive(chat_store_t *store, chat_str_t worker);
