@@ -153,6 +153,25 @@ zoned('a log has a 16th of the zone, then its front is lost', async (t) => {
   });
 });
 
+zoned('a log has only pages of the entries that it keeps', async (t) => {
+  const [, seat] = await seats(t, { store: 'shm:1m' });
+  const [key, other] = [newKey(), newKey()];
+  await seat.act({ do: 'join', key: other, facts: 'record=1' });
+  await append(seat, other, 0, 4, { size: 15000 });
+  await seat.act({ do: 'join', key, facts: 'record=1' });
+  for (let position = 0; position < 500; position++) {
+    await append(seat, key, position, position + 1,
+      { size: 5000, keep: Math.max(position - 3, 0) });
+  }
+  const [, pieces, bytes] = /^(\d+) pieces (\d+) bytes 1 gaps$/.exec(
+    await seat.act({ do: 'read-all', key }));
+  assert.ok(pieces >= 4 && pieces <= 7, pieces);
+  assert.equal(bytes, String(pieces * 5000));
+  assert.equal(await seat.act({ do: 'read', key, position: 500 }), '');
+  assert.equal(await seat.act({ do: 'read-all', key: other }),
+    '4 pieces 60000 bytes 0 gaps');
+});
+
 zoned('a full zone evicts logs before facts, the oldest first', async (t) => {
   const [n, seat] = await seats(t, { store: 'shm:1m' });
   const old = newKey();

@@ -211,9 +211,9 @@ void ngx_chat_shm_facts_copy(const ngx_chat_shm_fact_t *fact,
 /* ngx_chat_shm_log.c: the log of a batch, at most a 16th of the zone */
 
 /*
- * Appends an entry if its position is above the last one. Frees entries before
- * trim, and without memory more of the front. 1: readers find something new,
- * if only that the entry is lost.
+ * Appends an entry if its position is above the last one. The pages of entries
+ * before trim are used again, and without memory more pages of the front. 1:
+ * readers find something new, if only that the entry is lost.
  */
 ngx_uint_t ngx_chat_shm_log_put(ngx_chat_shm_ctx_t   *ctx,
                                 ngx_chat_shm_batch_t *batch, uint64_t position,

@@ -72,75 +72,91 @@ is_reached(const ngx_queue_t *q, uint64_t position)
 }
 
 
-static void
-drop_front(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
-{
-    ngx_queue_t *q = ngx_queue_head(&batch->log.pages);
-
-    ngx_queue_remove(q);
-    batch->log.npages--;
-    ctx->sh->log_pages -= ctx->sh->log_pages != 0;
-    ngx_chat_shm_free(ctx, batch->tenant, page_of(q), ngx_pagesize);
-}
-
-
 void
 ngx_chat_shm_log_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 {
+    ngx_queue_t *q;
+
     while (!ngx_queue_empty(&batch->log.pages)) {
-        drop_front(ctx, batch);
+        q = ngx_queue_head(&batch->log.pages);
+        ngx_queue_remove(q);
+        ngx_chat_shm_free(ctx, batch->tenant, page_of(q), ngx_pagesize);
     }
 
+    ctx->sh->log_pages -= ngx_min(ctx->sh->log_pages, batch->log.npages);
+    batch->log.npages = 0;
     ngx_chat_shm_unlink(batch, NGX_CHAT_SHM_LOGS);
 }
 
 
+/* 1 if no entry from trim on begins in the first page. */
+static ngx_uint_t
+is_trimmed(const ngx_chat_shm_batch_t *batch, uint64_t trim)
+{
+    const ngx_queue_t *first = ngx_queue_head(&batch->log.pages);
+
+    return batch->log.npages > 1 && is_reached(ngx_queue_next(first), trim);
+}
+
+
+/* A page for which other logs are evicted. NULL: no memory. */
+static ngx_chat_shm_page_t *
+new_page(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
+{
+    size_t most = ctx->zone->shm.size / ngx_pagesize / NGX_CHAT_SHM_LOG_PART;
+    ngx_chat_shm_page_t *page = NULL;
+
+    if (batch->log.npages < most) {
+        page = ngx_chat_shm_alloc(ctx, batch->tenant, batch, ngx_pagesize,
+                                  NGX_CHAT_SHM_LOGS);
+    }
+
+    batch->log.npages += page != NULL;
+    ctx->sh->log_pages += page != NULL;
+    return page;
+}
+
+
 /*
- * The page of the next piece, with room for at least one byte. Without room it
- * evicts other logs, then the front of this one, but not the page begin (or
- * NULL). NULL: no memory.
+ * The page of the next piece, with room for at least one byte. Once the first
+ * page is trimmed, or without memory, it moves to the end and loses its
+ * entries, but not if it is begin (or NULL). So a long log stays in memory
+ * that the worker has touched before. NULL: no memory.
  */
 static ngx_chat_shm_page_t *
 page_with_room(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
-               const ngx_chat_shm_page_t *begin)
+               const ngx_chat_shm_page_t *begin, uint64_t trim)
 {
-    size_t most = ctx->zone->shm.size / ngx_pagesize / NGX_CHAT_SHM_LOG_PART;
-    ngx_chat_shm_page_t *page;
+    ngx_queue_t         *pages = &batch->log.pages;
+    ngx_chat_shm_page_t *page = page_of(ngx_queue_last(pages));
 
-    if (!ngx_queue_empty(&batch->log.pages)) {
-        page = page_of(ngx_queue_last(&batch->log.pages));
-        if (page->used + sizeof(ngx_chat_shm_piece_t)
-            < NGX_CHAT_SHM_PAGE_SPACE) {
-            return page;
-        }
+    if (!ngx_queue_empty(pages)
+        && page->used + sizeof(ngx_chat_shm_piece_t) < NGX_CHAT_SHM_PAGE_SPACE)
+    {
+        return page;
     }
 
-    for (;;) {
-        page = batch->log.npages < most ? ngx_chat_shm_alloc(
-                   ctx, batch->tenant, batch, ngx_pagesize, NGX_CHAT_SHM_LOGS)
-                                        : NULL;
-        if (page != NULL) {
-            ngx_queue_insert_tail(&batch->log.pages, &page->queue);
-            batch->log.npages++;
-            ctx->sh->log_pages++;
-            return page;
-        }
+    page = is_trimmed(batch, trim) ? NULL : new_page(ctx, batch);
 
-        if (batch->log.npages == 0
-            || page_of(ngx_queue_head(&batch->log.pages)) == begin)
-        {
+    if (page == NULL) {
+        page = page_of(ngx_queue_head(pages));
+        if (ngx_queue_empty(pages) || page == begin) {
             return NULL;
         }
 
-        drop_front(ctx, batch);
+        ngx_queue_remove(&page->queue);
+        page->used = 0;
     }
+
+    ngx_queue_insert_tail(pages, &page->queue);
+    return page;
 }
 
 
 /* Appends an entry. NGX_ERROR: no memory. */
 static ngx_int_t
 write_entry(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
-            uint64_t position, chat_str_t bytes, int last)
+            uint64_t position, chat_str_t bytes, int last, uint64_t trim)
 {
     size_t               len;
     u_char              *p;
@@ -152,7 +168,7 @@ write_entry(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
     }
 
     do {
-        page = page_with_room(ctx, batch, begin);
+        page = page_with_room(ctx, batch, begin, trim);
         if (page == NULL) {
             return NGX_ERROR;
         }
@@ -185,20 +201,13 @@ ngx_chat_shm_log_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
                      uint64_t position, chat_str_t bytes, int last,
                      uint64_t trim)
 {
-    ngx_queue_t *pages = &batch->log.pages;
-
     if (position < batch->log.next || position == UINT64_MAX) {
         return 0;
     }
 
-    while (batch->log.npages > 1
-           && is_reached(ngx_queue_next(ngx_queue_head(pages)),
-                         ngx_min(trim, position)))
+    if (write_entry(ctx, batch, position, bytes, last, ngx_min(trim, position))
+        == NGX_OK)
     {
-        drop_front(ctx, batch);
-    }
-
-    if (write_entry(ctx, batch, position, bytes, last) == NGX_OK) {
         ngx_chat_shm_touch(ctx, batch, NGX_CHAT_SHM_LOGS);
     } else {
         ngx_chat_shm_log_clear(ctx, batch);
