@@ -79,8 +79,8 @@ chat_buf_format(chat_buf_t *buf, const char *format, ...)
 }
 
 
-static void
-add_digits(chat_buf_t *buf, uint64_t n)
+void
+chat_buf_digits(chat_buf_t *buf, uint64_t n)
 {
     unsigned char digits[CHAT_DIGITS], *end = digits + CHAT_DIGITS, *first;
 
@@ -105,10 +105,10 @@ chat_buf_arguments(chat_buf_t *buf, const char *format, va_list *args)
             chat_buf_puts(buf, va_arg(*args, const char *));
             break;
         case 'u':
-            add_digits(buf, va_arg(*args, unsigned));
+            chat_buf_digits(buf, va_arg(*args, unsigned));
             break;
         case 'd':
-            add_digits(buf, va_arg(*args, uint64_t));
+            chat_buf_digits(buf, va_arg(*args, uint64_t));
             break;
         case 'x':
             chat_hex(va_arg(*args, const unsigned char *), 16, hex);

@@ -61,6 +61,9 @@ chat_buf_puts(chat_buf_t *buf, const char *text)
 }
 
 
+/* Appends the number in decimal. */
+void chat_buf_digits(chat_buf_t *buf, uint64_t n);
+
 /*
  * Appends a text in which %s stands for a C string, %u for an unsigned, %d for
  * a uint64_t, %h for 16 bytes, %x for their hex digits, and the others for a

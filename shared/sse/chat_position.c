@@ -234,8 +234,11 @@ chat_count_read(chat_count_t *count, chat_str_t text)
 static void
 chat_number_put(const chat_number_t *number, const char *end, chat_buf_t *out)
 {
-    chat_buf_format(out, "id: %v-%d%s", number->stream,
-                    number->count.events + 1, end);
+    chat_buf_puts(out, "id: ");
+    chat_buf_add(out, number->stream);
+    chat_buf_puts(out, "-");
+    chat_buf_digits(out, number->count.events + 1);
+    chat_buf_puts(out, end);
 }
 
 
