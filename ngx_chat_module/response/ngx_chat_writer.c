@@ -27,7 +27,7 @@
 
 #define NGX_CHAT_WRITER_BULK (256 * 1024)   /* of one, where many wait */
 #define NGX_CHAT_WRITER_FIRST 2048          /* bytes that wait, at first */
-#define NGX_CHAT_WRITER_ENTRY (16 * 1024)   /* bytes of an entry at most */
+#define NGX_CHAT_WRITER_ENTRY (32 * 1024)   /* bytes of an entry at most */
 #define NGX_CHAT_WRITER_WAITS (1024 * 1024) /* bytes that wait at most */
 
 /* An answer on its way into the store. It may outlive its request. */

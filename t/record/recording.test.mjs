@@ -254,7 +254,7 @@ for (const buffering of ['on', 'off']) {
       assert.deepEqual(JSON.parse(text), body);
       const { head, text: kept, pieces } = await record.whole();
       assert.equal(kept, text);
-      assert.ok(pieces.every(({ bytes }) => bytes.length <= 16384));
+      assert.ok(pieces.every(({ bytes }) => bytes.length <= 32768));
       assert.equal(head.headers['content-type'], 'application/json');
     });
 }
@@ -314,7 +314,7 @@ live('a long answer: entries end where events end', async (t) => {
   assert.equal(text, await answer.text());
   assert.equal(text, all.join(''));
   for (const { bytes } of pieces) {
-    assert.ok(bytes.length <= 16384);
+    assert.ok(bytes.length <= 32768);
     assert.ok(bytes.endsWith('\n\n') || bytes === '');
   }
 });
@@ -339,7 +339,7 @@ live('past max= the beginning is discarded', async (t) => {
   /* Half of max=, including the head of each entry. */
   assert.ok(kept.length >= 32768 * 0.99, `${kept.length}`);
   /* Redis trims whole nodes of 100 entries. */
-  assert.ok(kept.length < 65536 + 2 * 16384 + 100 * 1100, `${kept.length}`);
+  assert.ok(kept.length < 65536 + 2 * 32768 + 100 * 1100, `${kept.length}`);
 });
 
 live('an upstream that breaks off: its event is recorded', async (t) => {
