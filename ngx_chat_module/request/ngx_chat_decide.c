@@ -52,6 +52,7 @@ ask(ngx_chat_ctx_t *ctx, const chat_key_t *key, const chat_facts_t *facts,
     chat_store_watch_t *watch, ngx_chat_ask_pt done)
 {
     ngx_chat_decide_ask(ctx);
+    ctx->barrier.ask.op.brief = 0;
     ngx_chat_ask(ctx, &ctx->barrier.ask, watch, key, facts, done);
 }
 
@@ -675,6 +676,19 @@ ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t unrecorded)
 }
 
 
+/* Reports the action of ctx->barrier.decision, which is valid if rc is OK. */
+static void
+decided(ngx_chat_ctx_t *ctx, chat_rc_e rc)
+{
+    if (rc != CHAT_OK) {
+        ngx_chat_decide_failed(ctx, rc);
+    } else {
+        ngx_chat_decide_act(ctx, 0);
+        ctx->step(ctx, NGX_CHAT_EVENT_DECIDED);
+    }
+}
+
+
 void
 ngx_chat_decide_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
                        const chat_batch_t *batch)
@@ -697,12 +711,7 @@ ngx_chat_decide_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
         rc = decide(ctx, batch);
     }
 
-    if (rc != CHAT_OK) {
-        ngx_chat_decide_failed(ctx, rc);
-    } else {
-        ngx_chat_decide_act(ctx, 0);
-        ctx->step(ctx, NGX_CHAT_EVENT_DECIDED);
-    }
+    decided(ctx, rc);
 }
 
 
@@ -725,4 +734,33 @@ ngx_chat_decide_look(ngx_chat_ctx_t *ctx, const chat_facts_t *facts,
     if (!ctx->body.lacks) {
         ngx_chat_body_free_tree(ctx); /* nothing will go into it */
     }
+}
+
+
+/* A claim stands as if it had been put at the last look. */
+static void
+on_claim(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts, size_t n)
+{
+    ngx_chat_ctx_t *ctx = of->ctx;
+    size_t          found = ctx->payloads.early.facts.count;
+
+    ngx_chat_metrics_asked(ctx);
+
+    if (rc == CHAT_OK && (n != 0 || found != ctx->barrier.needs.nfields)) {
+        /* another request has it, or the store has lost results */
+        ngx_chat_decide_look(ctx, NULL, NULL);
+    } else {
+        ctx->barrier.decision.verdict = CHAT_GATE_GO;
+        decided(ctx, rc);
+    }
+}
+
+
+void
+ngx_chat_decide_claim(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
+{
+    ngx_chat_decide_ask(ctx);
+    ctx->barrier.ask.op.brief = 1;
+    ngx_chat_ask(ctx, &ctx->barrier.ask, NULL, &ctx->barrier.q.key, facts,
+                 on_claim);
 }

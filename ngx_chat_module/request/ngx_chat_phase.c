@@ -333,7 +333,7 @@ claim(ngx_chat_ctx_t *ctx)
     }
 
     ngx_chat_payloads_early(ctx);
-    ngx_chat_decide_look(ctx, &facts, NULL);
+    ngx_chat_decide_claim(ctx, &facts);
 }
 
 

@@ -80,6 +80,9 @@ void ngx_chat_decide_begin(ngx_chat_ctx_t *ctx);
 void ngx_chat_decide_look(ngx_chat_ctx_t *ctx, const chat_facts_t *facts,
                           chat_store_watch_t *watch);
 
+/* Puts a claim; the request goes on without another look if it stands. */
+void ngx_chat_decide_claim(ngx_chat_ctx_t *ctx, const chat_facts_t *facts);
+
 /* The reply to a look at its batch; batch is valid if rc is CHAT_OK. */
 void ngx_chat_decide_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
                             const chat_batch_t *batch);
