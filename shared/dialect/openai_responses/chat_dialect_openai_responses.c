@@ -16,6 +16,7 @@
  */
 
 #include "dialect/openai_responses/chat_dialect_openai_responses.h"
+#include "json/chat_json_scan.h"
 
 #define CHAT_RESPONSES_ID 12 /* bytes of the digest in a made-up id */
 
@@ -57,42 +58,42 @@ static const chat_responses_form_t as_tools = {
 /* The first is the plain function call. */
 static const chat_responses_type_t types[] = {
 
-    { "function_call", "call_id", "arguments", NULL,
-      "function_call_output", "call_id", { "output", NULL },
+    { CHAT_STR("function_call"), "arguments", NULL,
+      CHAT_STR("function_call_output"), "call_id", { "output", NULL },
       CHAT_KIND_CLIENT, &as_text },
 
-    { "custom_tool_call", "call_id", "input", NULL,
-      "custom_tool_call_output", "call_id", { "output", NULL },
+    { CHAT_STR("custom_tool_call"), "input", NULL,
+      CHAT_STR("custom_tool_call_output"), "call_id", { "output", NULL },
       CHAT_KIND_CLIENT, &as_text },
 
-    { "mcp_approval_request", "id", "arguments", NULL,
-      "mcp_approval_response", "approval_request_id", { "approve", "reason" },
+    { CHAT_STR("mcp_approval_request"), "arguments", NULL,
+      CHAT_STR("mcp_approval_response"), "approval_request_id", { NULL, NULL },
       CHAT_KIND_APPROVAL, NULL },
 
-    { "local_shell_call", "call_id", "action", "command",
-      "local_shell_call_output", "id", { "output", NULL },
+    { CHAT_STR("local_shell_call"), "action", "command",
+      CHAT_STR("local_shell_call_output"), "id", { "output", NULL },
       CHAT_KIND_CLIENT, &as_text },
 
-    { "shell_call", "call_id", "action", "commands",
-      "shell_call_output", "call_id", { "output", NULL },
+    { CHAT_STR("shell_call"), "action", "commands",
+      CHAT_STR("shell_call_output"), "call_id", { "output", NULL },
       CHAT_KIND_CLIENT, &as_shell },
 
-    { "apply_patch_call", "call_id", "operation", NULL,
-      "apply_patch_call_output", "call_id", { "status", "output" },
+    { CHAT_STR("apply_patch_call"), "operation", NULL,
+      CHAT_STR("apply_patch_call_output"), "call_id", { "status", "output" },
       CHAT_KIND_CLIENT, &as_patch },
 
-    { "computer_call", "call_id", "action", NULL,
-      "computer_call_output", "call_id", { "output", NULL },
+    { CHAT_STR("computer_call"), "action", NULL,
+      CHAT_STR("computer_call_output"), "call_id", { "output", NULL },
       CHAT_KIND_CLIENT, &as_screen },
 
-    { "tool_search_call", "call_id", "arguments", NULL,
-      "tool_search_output", "call_id", { "tools", NULL },
+    { CHAT_STR("tool_search_call"), "arguments", NULL,
+      CHAT_STR("tool_search_output"), "call_id", { "tools", NULL },
       CHAT_KIND_CLIENT, &as_tools },
 };
 
 /* All other types that end in _call are executed on the server side. */
 static const chat_responses_type_t server_type = {
-    NULL, "call_id", "arguments", NULL, NULL, NULL, { NULL, NULL },
+    { NULL, 0 }, "arguments", NULL, { NULL, 0 }, NULL, { NULL, NULL },
     CHAT_KIND_PROVIDER, NULL
 };
 
@@ -101,13 +102,15 @@ static const chat_responses_type_t server_type = {
 #define CHAT_RESPONSES_TYPES (sizeof(types) / sizeof(types[0]))
 
 
+/* The type of call that items of this type are, or that they answer. */
 static const chat_responses_type_t *
-find_type(chat_str_t type)
+find_type(chat_str_t type, int *answers)
 {
     size_t i;
 
     for (i = 0; i < CHAT_RESPONSES_TYPES; i++) {
-        if (chat_str_is(type, types[i].call)) {
+        *answers = chat_str_eq(type, types[i].answer);
+        if (*answers || chat_str_eq(type, types[i].call)) {
             return &types[i];
         }
     }
@@ -116,10 +119,7 @@ find_type(chat_str_t type)
 }
 
 
-/*
- * A few types are the client's or the server's as the single call says. The
- * model did not wait for an async call, so no request waits for its result.
- */
+/* A few types are the client's or the server's as the single call says. */
 static chat_kind_e
 call_kind(chat_json_doc_t *doc, const chat_json_t *item,
           const chat_responses_type_t *type)
@@ -127,16 +127,12 @@ call_kind(chat_json_doc_t *doc, const chat_json_t *item,
     int                local = 1;
     const chat_json_t *environment;
 
-    if (type == &server_type || chat_json_flag(doc, item, "async")) {
-        return CHAT_KIND_PROVIDER;
-    }
-
-    if (strcmp(type->call, "shell_call") == 0) {
+    if (chat_str_is(type->call, "shell_call")) {
         environment = chat_json_get(doc, item, "environment");
         local = environment == NULL || environment->type == CHAT_JSON_NULL
                 || chat_json_has(doc, environment, "type", "local");
 
-    } else if (strcmp(type->call, "tool_search_call") == 0) {
+    } else if (chat_str_is(type->call, "tool_search_call")) {
         local = chat_json_has(doc, item, "execution", "client");
     }
 
@@ -144,32 +140,53 @@ call_kind(chat_json_doc_t *doc, const chat_json_t *item,
 }
 
 
+/*
+ * Reads a call of this type and call_id: all but its name. The model did not
+ * wait for an async call, so no request waits for its result.
+ */
+static void
+read_call(chat_json_doc_t *doc, const chat_json_t *item,
+          const chat_json_t *call_id, chat_responses_call_t *call)
+{
+    const chat_json_t *id, *async, *status;
+
+    chat_json_pick(doc, item, "id", &id, "async", &async, "status", &status);
+    call->kind = chat_json_true(async) ? CHAT_KIND_PROVIDER
+                                       : call_kind(doc, item, call->type);
+    call->item = chat_json_string(doc, id);
+    call->id = chat_json_string(doc, call_id);
+
+    if (call->type->kind == CHAT_KIND_APPROVAL
+        || (call->id.len == 0 && call->kind == CHAT_KIND_PROVIDER))
+    {
+        call->id = call->item;
+    }
+
+    /* calls of a program stay in_progress though their arguments are whole */
+    call->cut_off = chat_json_is(doc, status, "incomplete");
+}
+
+
 int
 chat_responses_call(chat_json_doc_t *doc, const chat_json_t *item,
                     chat_responses_call_t *call)
 {
-    chat_str_t type = chat_json_text(doc, item, "type");
+    int                answers;
+    chat_str_t         says;
+    const chat_json_t *type, *name, *call_id;
 
-    call->type = find_type(type);
-    if (call->type == NULL) {
+    chat_json_pick(doc, item, "type", &type, "name", &name, "call_id",
+                   &call_id);
+    says = chat_json_string(doc, type);
+    call->type = find_type(says, &answers);
+
+    if (call->type == NULL || answers) {
         return 0;
     }
 
-    call->kind = call_kind(doc, item, call->type);
-    call->item = chat_json_text(doc, item, "id");
-    call->id = chat_json_text(doc, item, call->type->id);
-    call->name = chat_json_text(doc, item, "name");
-
-    if (call->id.len == 0 && call->kind == CHAT_KIND_PROVIDER) {
-        call->id = call->item;
-    }
-
-    if (call->name.len == 0) {
-        call->name = type;
-    }
-
-    /* calls of a program stay in_progress though their arguments are whole */
-    call->cut_off = chat_json_has(doc, item, "status", "incomplete");
+    read_call(doc, item, call_id, call);
+    call->name = chat_json_string(doc, name);
+    call->name = call->name.len != 0 ? call->name : says;
     return 1;
 }
 
@@ -192,77 +209,79 @@ chat_responses_args(chat_json_doc_t *doc, const chat_json_t *item,
 }
 
 
-/*
- * The type of call that the item answers, and the id of that call;
- * NULL if it is no answer of a client.
- */
-static const chat_responses_type_t *
-find_answer(chat_json_doc_t *doc, const chat_json_t *item, chat_str_t *id)
+/* ---- requests ---- */
+
+
+typedef struct {
+    chat_str_t                   chain; /* what the body is chained to */
+    const chat_responses_type_t *type;  /* of the present item, or NULL */
+} input_t;
+
+
+static chat_role_e
+message_role(chat_json_doc_t *doc, const chat_json_t *message,
+             const chat_json_t *type)
 {
-    size_t     i = 0;
-    chat_str_t type = chat_json_text(doc, item, "type");
+    const chat_json_t *node = chat_json_get(doc, message, "role");
+    chat_str_t         role = chat_json_string(doc, node);
 
-    while (i < CHAT_RESPONSES_TYPES && !chat_str_is(type, types[i].answer)) {
-        i++;
-    }
-    i = doc->failed ? 0 : i; /* any: the reading fails */
-
-    /* the server's own searches come back in the transcript */
-    if (i == CHAT_RESPONSES_TYPES
-        || chat_json_has(doc, item, "execution", "server"))
-    {
-        return NULL;
-    }
-
-    /* the AI SDK says call_id of every type */
-    *id = chat_json_text(doc, item, "call_id");
-    if (id->len == 0) {
-        *id = chat_json_text(doc, item, types[i].key);
-    }
-
-    return &types[i];
+    return chat_str_is(role, "assistant") ? CHAT_ROLE_ASSISTANT
+           : chat_str_is(role, "user")    ? CHAT_ROLE_USER
+           : node != NULL || type != NULL ? CHAT_ROLE_OTHER
+                                          : CHAT_ROLE_ASIDE;
 }
 
-
-/* ---- requests ---- */
 
 static chat_role_e
 item_role(chat_transcript_t *t)
 {
-    chat_str_t         id;
-    chat_json_doc_t   *doc = t->doc;
-    const chat_json_t *type, *role;
+    int                answers;
+    input_t           *input = t->data;
+    chat_str_t         type;
+    const chat_json_t *node, *execution;
 
-    chat_json_pick(doc, t->message, "type", &type, "role", &role, NULL, NULL);
+    chat_json_pick(t->doc, t->message, "type", &node, "call_id", &t->id,
+                   "execution", &execution);
+    type = chat_json_string(t->doc, node);
+    input->type = NULL;
 
-    if (chat_json_is(doc, type, "message") || (type == NULL && role != NULL)) {
-        return chat_json_is(doc, role, "assistant") ? CHAT_ROLE_ASSISTANT
-               : chat_json_is(doc, role, "user")    ? CHAT_ROLE_USER
-                                                    : CHAT_ROLE_OTHER;
+    if (node == NULL || chat_str_is(type, "message")) {
+        return message_role(t->doc, t->message, node);
     }
 
     /* clients refer by id to items of the model */
-    if (chat_json_is(doc, type, "reasoning")
-        || chat_json_is(doc, type, "item_reference")
-        || find_type(chat_json_string(doc, type)) != NULL)
+    if (chat_str_is(type, "reasoning") || chat_str_is(type, "item_reference"))
     {
         return CHAT_ROLE_ASSISTANT;
     }
 
-    return find_answer(doc, t->message, &id) != NULL ? CHAT_ROLE_RESULTS
-                                                     : CHAT_ROLE_ASIDE;
+    input->type = find_type(type, &answers);
+    if (input->type == NULL || !answers) {
+        return input->type ? CHAT_ROLE_ASSISTANT : CHAT_ROLE_ASIDE;
+    }
+
+    /* the AI SDK says call_id of every type */
+    if (chat_json_string(t->doc, t->id).len == 0) {
+        t->id = chat_json_get(t->doc, t->message, input->type->key);
+    }
+
+    /* the server's own searches come back in the transcript */
+    return chat_json_is(t->doc, execution, "server") ? CHAT_ROLE_ASIDE
+                                                     : CHAT_ROLE_RESULTS;
 }
 
 
 static void
 item_call(chat_transcript_t *t)
 {
-    chat_call_t          *call;
-    chat_responses_call_t read;
+    chat_call_t          *call = NULL;
+    const input_t        *input = t->data;
+    chat_responses_call_t read = { .type = input->type };
 
-    call = chat_responses_call(t->doc, t->message, &read)
-               ? chat_transcript_call(t, t->message, read.id)
-               : NULL;
+    if (input->type != NULL) {
+        read_call(t->doc, t->message, t->id, &read);
+        call = chat_transcript_call(t, t->message, read.id);
+    }
 
     if (call != NULL) {
         call->kind = read.kind;
@@ -275,12 +294,10 @@ item_call(chat_transcript_t *t)
 static void
 item_result(chat_transcript_t *t)
 {
-    chat_str_t                   id;
-    const chat_responses_type_t *type = find_answer(t->doc, t->message, &id);
+    const input_t *input = t->data;
 
-    if (type != NULL) {
-        chat_transcript_result(t, id, type->kind, t->message, t->message);
-    }
+    chat_transcript_result(t, chat_json_string(t->doc, t->id),
+                           input->type->kind, t->message, t->message);
 }
 
 
@@ -299,19 +316,22 @@ call_args(chat_json_doc_t *doc, const chat_json_t *item,
 }
 
 
-/* Adds what an answer says: two members, where it has them. */
+/*
+ * Adds what an answer says: two members, where it has them. mix: NULL where
+ * neither must stand twice.
+ */
 static chat_rc_e
 hash_answer(chat_json_doc_t *doc, const chat_json_t *item, chat_mix_t *mix)
 {
-    size_t                       i;
-    chat_str_t                   id;
+    int                          i, answers;
+    chat_str_t                   name = chat_json_text(doc, item, "type");
     const chat_json_t           *says;
-    const chat_responses_type_t *type = find_answer(doc, item, &id);
-    chat_rc_e                    rc = doc->failed ? CHAT_ERROR : CHAT_OK;
+    const chat_responses_type_t *type = find_type(name, &answers);
+    chat_rc_e                    rc = type != NULL ? CHAT_OK : CHAT_ERROR;
 
     for (i = 0; i < 2 && rc == CHAT_OK; i++) {
         says = type->says[i] ? chat_json_get(doc, item, type->says[i]) : NULL;
-        rc = chat_json_mix(doc, says, mix);
+        rc = mix ? chat_json_mix(doc, says, mix) : CHAT_OK;
     }
 
     return rc;
@@ -321,21 +341,19 @@ hash_answer(chat_json_doc_t *doc, const chat_json_t *item, chat_mix_t *mix)
 static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
-    size_t                       i;
-    chat_str_t                   id;
-    const chat_responses_type_t *type = find_answer(t->doc, call->result, &id);
+    const input_t *input = t->data;
 
     if (call->bare) {
-        call->kind = type->kind;
+        call->kind = input->type->kind;
     }
 
-    if (type->kind == CHAT_KIND_APPROVAL) {
-        call->approval = chat_json_flag(t->doc, call->result, type->says[0])
+    if (call->kind == CHAT_KIND_APPROVAL) {
+        call->approval = chat_json_flag(t->doc, call->result, "approve")
                              ? CHAT_APPROVAL_GRANTED
                              : CHAT_APPROVAL_REFUSED;
-        call->reason = chat_json_raw(
-            t->doc, chat_json_typed(t->doc, call->result, type->says[1],
-                                    CHAT_JSON_STRING));
+        call->reason =
+            chat_json_raw(t->doc, chat_json_typed(t->doc, call->result,
+                                                  "reason", CHAT_JSON_STRING));
         return;
     }
 
@@ -348,10 +366,8 @@ call_result(chat_transcript_t *t, chat_call_t *call)
                         : CHAT_OUTCOME_OK;
 
     /* what the digest is made of must not stand twice */
-    for (i = 0; i < 2; i++) {
-        if (type->says[i] != NULL) {
-            (void) chat_json_get(t->doc, call->result, type->says[i]);
-        }
+    if ((call->result->has & (CHAT_JSON_VARIED | CHAT_JSON_KEYS)) != 0) {
+        (void) hash_answer(t->doc, call->result, NULL);
     }
 }
 
@@ -362,13 +378,13 @@ set_class(chat_transcript_t *t)
 {
     int             results = t->tail[CHAT_ROLE_RESULTS] != 0;
     int             notes = t->tail[CHAT_ROLE_OTHER] != 0;
-    chat_str_t     *chain = t->data;
+    const input_t  *input = t->data;
     chat_request_t *rq = t->rq;
 
     if (t->tail[CHAT_ROLE_USER] != 0 || (notes && !results && !t->has_step)) {
         rq->class = CHAT_CLASS_FRESH;
 
-    } else if (t->matched != 0 || (results && chain->len != 0)) {
+    } else if (t->matched != 0 || (results && input->chain.len != 0)) {
         rq->class = CHAT_CLASS_CONTINUATION;
     }
 
@@ -412,7 +428,7 @@ write_value(const chat_responses_type_t *type, const chat_result_t *result,
     }
 
     if (format != NULL) {
-        chat_buf_format(out, "{\"type\":\"%s\",\"%s\":%j,", type->answer,
+        chat_buf_format(out, "{\"type\":\"%v\",\"%s\":%j,", type->answer,
                         type->key, result->id);
         chat_buf_format(out, format, chat_buf_str(text));
         chat_buf_puts(out, "}");
@@ -420,6 +436,18 @@ write_value(const chat_responses_type_t *type, const chat_result_t *result,
 
     out->failed |= text->failed;
     return format != NULL ? CHAT_OK : CHAT_BAD;
+}
+
+
+/* 1 if the payload is an item that answers the call of this id. */
+static int
+is_answer(chat_json_doc_t *doc, chat_str_t id)
+{
+    input_t           input;
+    chat_transcript_t t = { .doc = doc, .message = doc->root, .data = &input };
+
+    return item_role(&t) == CHAT_ROLE_RESULTS
+           && chat_str_eq(chat_json_string(doc, t.id), id);
 }
 
 
@@ -458,7 +486,6 @@ write_result(chat_json_doc_t *doc, const chat_result_t *result,
              chat_json_doc_t *payload, chat_buf_t *out)
 {
     chat_rc_e                    rc;
-    chat_str_t                   id;
     chat_responses_call_t        call;
     const chat_responses_type_t *type = &types[0];
 
@@ -476,9 +503,7 @@ write_result(chat_json_doc_t *doc, const chat_result_t *result,
         return write_decision(type, result, out);
     }
 
-    if (find_answer(payload, payload->root, &id) != NULL
-        && chat_str_eq(id, result->id))
-    {
+    if (is_answer(payload, result->id)) {
         chat_buf_add(out, result->payload);
         return CHAT_OK;
     }
@@ -614,6 +639,7 @@ items_of(chat_str_t path)
 static chat_rc_e
 read_items(chat_transcript_t *t)
 {
+    input_t            input = { .type = NULL };
     chat_str_t         id;
     chat_request_t    *rq = t->rq;
     const chat_json_t *items;
@@ -628,6 +654,7 @@ read_items(chat_transcript_t *t)
     rq->conversation = id;
     t->list = items;
     t->behind = items->child;
+    t->data = &input;
 
     chat_transcript_tail(t, id);
 
@@ -643,7 +670,7 @@ read_items(chat_transcript_t *t)
 static chat_rc_e
 read_input(chat_transcript_t *t)
 {
-    chat_str_t         chain;
+    input_t            read = { .type = NULL };
     chat_request_t    *rq = t->rq;
     chat_json_doc_t   *doc = t->doc;
     const chat_json_t *input = chat_json_get(doc, doc->root, "input");
@@ -657,8 +684,8 @@ read_input(chat_transcript_t *t)
 
     rq->stream = chat_json_flag(doc, doc->root, "stream");
     rq->stored = store == NULL || store->type != CHAT_JSON_FALSE;
-    chain = chained_to(doc, rq);
-    t->data = &chain;
+    read.chain = chained_to(doc, rq);
+    t->data = &read;
 
     if (input->type == CHAT_JSON_STRING) {
         t->rq->next.words = input;
@@ -668,12 +695,12 @@ read_input(chat_transcript_t *t)
 
     chat_transcript_read(t, input);
 
-    if (chain.len != 0 && t->matched == 0
+    if (read.chain.len != 0 && t->matched == 0
         && (t->tail[CHAT_ROLE_RESULTS] != 0
             || (rq->class == CHAT_CLASS_FRESH && !t->has_step)))
     {
         rq->answers = 1;
-        chat_transcript_tail(t, chain);
+        chat_transcript_tail(t, read.chain);
     }
 
     return CHAT_OK;

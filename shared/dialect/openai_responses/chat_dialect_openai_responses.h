@@ -27,16 +27,15 @@ typedef struct {
 
 /* A type of call, and the item that answers it. */
 typedef struct {
-    const char *call;    /* type of the call item */
-    const char *id;      /* its member with the call's id */
+    chat_str_t  call;    /* type of the call item */
     const char *args;    /* its member with the arguments */
     const char *core;    /* that one's member that clients bring
                                       back as it was; NULL: all of it */
-    const char *answer;  /* type of the answering item, or NULL */
+    chat_str_t  answer;  /* type of the answering item, or empty */
     const char *key;     /* that item's member that names the call;
                                       a call_id goes before it */
-    const char *says[2]; /* that item's members that are the result
-                                      (of an approval: the decision) */
+    const char *says[2]; /* that item's members that are the result; of
+                                      an approval none */
     chat_kind_e kind;
     const chat_responses_form_t *form; /* NULL: it takes no value */
 } chat_responses_type_t;
