@@ -47,7 +47,7 @@ typedef struct {
 static __attribute__((noinline)) size_t
 space_end(chat_str_t text, size_t at, chat_json_t *node)
 {
-    node->has |= CHAT_JSON_VARIED;
+    node->has |= CHAT_JSON_VARIED | CHAT_JSON_OWN;
 
     while (at < text.len && text.data[at] <= ' '
            && (CHAT_JSON_SPACES >> text.data[at] & 1) != 0)
@@ -163,7 +163,8 @@ typedef const unsigned char *end_of_f(const unsigned char *p,
 
 /*
  * Moves to where this function says. Notes in *has and in the array or object
- * what is there; escaped: also this, if it has an escape.
+ * what is there; escaped: of a key, also this, if it has an escape. What the
+ * tree does not have as a child is the parent's own.
  */
 static inline int
 read_to(chat_json_parser_t *parser, end_of_f *end_of, unsigned char *has,
@@ -180,6 +181,13 @@ read_to(chat_json_parser_t *parser, end_of_f *end_of, unsigned char *has,
 
     *has = (unsigned char) (more | (more & CHAT_JSON_ESCAPED ? escaped : 0));
     parser->open->node->has |= *has;
+
+    if ((more & CHAT_JSON_VARIED) != 0
+        && (escaped != 0 || parser->open->least != CHAT_JSON_NULL))
+    {
+        parser->open->node->has |= CHAT_JSON_OWN;
+    }
+
     parser->at = (size_t) (p - text);
     return 1;
 }
@@ -279,7 +287,7 @@ read_next(chat_json_parser_t *parser)
     parser->at = start + predicted(parser->at - start);
     rank = chat_json_rank(parser->text + start, parser->at - start);
     if (rank <= open->rank) {
-        open->node->has |= CHAT_JSON_VARIED;
+        open->node->has |= CHAT_JSON_VARIED | CHAT_JSON_OWN;
     }
 
     open->rank = rank;
@@ -301,7 +309,9 @@ read_ends(chat_json_parser_t *parser)
         }
 
         open->node->end = (uint32_t) parser->at;
-        open[-1].node->has |= open->node->has;
+        open[-1].node->has |=
+            open->node->has
+            & ~(open->least != CHAT_JSON_TYPES ? CHAT_JSON_OWN : 0);
         open = --parser->open;
     }
 
@@ -567,7 +577,7 @@ chat_json_find(chat_json_doc_t *doc, const chat_json_t *object,
             doc->duplicate |= found != NULL;
             found = member;
 
-            if ((object->has & CHAT_JSON_VARIED) == 0) {
+            if ((object->has & CHAT_JSON_OWN) == 0) {
                 break; /* its keys are in order: none is there twice */
             }
         }

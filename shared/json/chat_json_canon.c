@@ -286,6 +286,26 @@ canon_object(chat_json_doc_t *doc, const chat_json_t *object, chat_buf_t *out)
 }
 
 
+/* Only children have another form than their text. */
+static void
+canon_children(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
+{
+    size_t             at = node->start;
+    const chat_json_t *child;
+
+    for (child = node->child; child != NULL; child = child->next) {
+        if ((child->has & CHAT_JSON_VARIED) != 0) {
+            chat_buf_add(out,
+                         chat_str(doc->text.data + at, child->start - at));
+            canon_node(doc, child, out);
+            at = child->end;
+        }
+    }
+
+    chat_buf_add(out, chat_str(doc->text.data + at, node->end - at));
+}
+
+
 static void
 canon_node(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
 {
@@ -293,6 +313,9 @@ canon_node(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
 
     if ((node->has & CHAT_JSON_VARIED) == 0) {
         chat_buf_add(out, chat_str(start, node->end - node->start));
+
+    } else if (node->child != NULL && (node->has & CHAT_JSON_OWN) == 0) {
+        canon_children(doc, node, out);
 
     } else if (node->type == CHAT_JSON_OBJECT) {
         canon_object(doc, node, out);

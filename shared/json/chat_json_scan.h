@@ -19,6 +19,7 @@
 /* What a string has, by bits; in a tree what any value has, and KEYS. */
 #define CHAT_JSON_ESCAPED 1 /* an escape */
 #define CHAT_JSON_VARIED 2  /* its canonical form may be another text */
+#define CHAT_JSON_OWN 8     /* even if those of its children are not */
 
 /* The character of an escape of this letter; 0: there is none. */
 extern const unsigned char chat_json_letters[256];
@@ -90,7 +91,8 @@ const unsigned char *chat_json_number_end(const unsigned char *p,
 static inline uint32_t
 chat_json_rank(const unsigned char *key, size_t len)
 {
-    return key[len - 2] * 1444536841u + (uint32_t) len * 3624660373u;
+    return key[1] * 2117387440u + key[len - 2] * 3770565694u
+           + (uint32_t) len * 3700332479u;
 }
 
 

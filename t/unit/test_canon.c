@@ -206,6 +206,17 @@ usual_messages_are_their_own_form(void **state)
         "\"response\":{}}}]}",
         "{\"type\":\"function_call_output\",\"call_id\":\"1\","
         "\"output\":\"a\"}",
+        "{\"type\":\"function_call\",\"name\":\"a\",\"arguments\":\"\","
+        "\"call_id\":\"1\"}",
+        "{\"type\":\"message\",\"role\":\"user\",\"content\":[{\"type\":"
+        "\"input_text\",\"text\":\"a\"}]}",
+        "{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\","
+        "\"thinking\":\"a\",\"signature\":\"b\"},{\"type\":\"text\","
+        "\"text\":\"a\",\"cache_control\":{\"type\":\"ephemeral\"}}]}",
+        "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\","
+        "\"tool_use_id\":\"1\",\"content\":\"a\",\"is_error\":true}]}",
+        "{\"role\":\"model\",\"parts\":[{\"functionCall\":{\"id\":\"1\","
+        "\"name\":\"a\",\"args\":{}},\"thoughtSignature\":\"b\"}]}",
         "{\"id\":\"1\",\"role\":\"user\",\"parts\":[{\"type\":\"text\","
         "\"text\":\"a\"}]}",
         "{\"id\":\"1\",\"role\":\"assistant\",\"content\":\"a\","
@@ -396,6 +407,95 @@ tree_and_text_have_one_form(void **state)
 }
 
 
+/* A number below n that follows from the seed and the place alone. */
+static unsigned
+number(uint64_t seed, uint64_t place, unsigned n)
+{
+    uint64_t mixed =
+        (seed + place * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
+
+    mixed = (mixed ^ mixed >> 33) * 0xc4ceb9fe1a85ec53u;
+    return (unsigned) (mixed >> 40) % n;
+}
+
+
+/* Writes the value of this seed; style: how, 0: in the plainest way. */
+static void
+write_value(uint64_t seed, uint64_t style, unsigned depth, chat_buf_t *out)
+{
+    size_t      i, n = number(seed, 1, 4), first;
+    unsigned    type = number(seed, 0, depth < 5 ? 8 : 4);
+    const char *space = style && number(style, seed, 5) == 0 ? " " : "";
+
+    static const char *const scalars[][2] = {
+        { "7", "7.0" },
+        { "\"a\"", "\"\\u0061\"" },
+        { "\"/\"", "\"\\/\"" },
+        { "null", "null" },
+    };
+    static const char *const keys[][2] = {
+        { "\"id\"", "\"\\u0069d\"" },
+        { "\"type\"", "\"type\"" },
+        { "\"text\"", "\"t\\u0065xt\"" },
+        { "\"a/b\"", "\"a\\/b\"" },
+    };
+
+    if (type < 4) {
+        chat_buf_format(out, "%s%s",
+                        scalars[type][style && number(style, seed, 3) == 0],
+                        space);
+        return;
+    }
+
+    first = style ? number(style, seed + 1, 4) : 0;
+    chat_buf_format(out, "%s%s", type < 6 ? "[" : "{", space);
+
+    for (i = 0; i < n; i++) {
+        /* an array keeps its order */
+        size_t at = type < 6 ? i : (i + first) % n;
+
+        chat_buf_puts(out, i != 0 ? "," : "");
+
+        if (type >= 6) {
+            chat_buf_format(
+                out, "%s:%s",
+                keys[at][style && number(style, seed + at, 6) == 0], space);
+        }
+
+        write_value(seed * 31 + at + 1, style, depth + 1, out);
+    }
+
+    chat_buf_puts(out, type < 6 ? "]" : "}");
+}
+
+
+static void
+however_it_is_written_a_value_has_one_form(void **state)
+{
+    uint64_t   seed;
+    chat_buf_t text, plain, other;
+
+    for (seed = 1; seed <= 30000; seed++) {
+        text = (chat_buf_t){ 0 };
+        write_value(seed / 3, 0, 0, &text);
+        canon(chat_buf_str(&text), &plain);
+
+        text.len = 0;
+        write_value(seed / 3, seed, 0, &text);
+        canon(chat_buf_str(&text), &other);
+
+        if (!chat_str_eq(chat_buf_str(&plain), chat_buf_str(&other))) {
+            fail_msg("seed %u: %.*s", (unsigned) seed, (int) text.len,
+                     (const char *) text.data);
+        }
+
+        chat_buf_free(&text);
+        chat_buf_free(&plain);
+        chat_buf_free(&other);
+    }
+}
+
+
 /* The tree of a body does not have what is in an array of an array. */
 static void
 objects_in_nested_arrays_are_sorted_at_each_level(void **state)
@@ -462,7 +562,7 @@ without_memory_it_says_so(void **state)
 
     assert_true(limit > used);
     assert_true(chat_str_is(chat_buf_str(&out),
-                            "{\"an\":[\"b\\n\",[true]],\"c\":{}}"));
+                            "{\"c\":{},\"an\":[\"b\\n\",[true]]}"));
     chat_buf_free(&out);
 }
 
@@ -502,6 +602,7 @@ main(void)
         cmocka_unit_test(values_have_one_form),
         cmocka_unit_test(tree_and_text_have_one_form),
         cmocka_unit_test(usual_messages_are_their_own_form),
+        cmocka_unit_test(however_it_is_written_a_value_has_one_form),
         cmocka_unit_test(numbers_of_any_length_are_read),
         cmocka_unit_test(the_locale_makes_no_difference),
         cmocka_unit_test(sorting_is_n_log_n),
