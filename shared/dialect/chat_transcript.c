@@ -22,25 +22,6 @@ chat_transcript_fail(chat_transcript_t *t, chat_rc_e rc)
 /* ---- the user's words ---- */
 
 
-/* 1 if the content of a message has words, or is a string. */
-static int
-has_words(chat_transcript_t *t)
-{
-    chat_str_t         text;
-    const chat_json_t *node, *parts = t->member;
-
-    for (node = chat_list_first(parts); node != NULL;
-         node = chat_list_next(parts, node))
-    {
-        if (t->form->part(&t->brief, node, &text) != CHAT_PART_RESULT) {
-            return 1;
-        }
-    }
-
-    return parts != NULL && parts->type == CHAT_JSON_STRING;
-}
-
-
 /*
  * Digests the words of a message, whether they stand as a string or in parts:
  * some clients rewrite one as the other.
@@ -354,10 +335,17 @@ read_assistant(chat_transcript_t *t)
 
 /* Words and results can only be in one message where it has parts. */
 static int
-brings_results(const chat_transcript_t *t, chat_role_e role)
+read_results(chat_transcript_t *t, chat_role_e role)
 {
-    return role == CHAT_ROLE_RESULTS
-           || (role == CHAT_ROLE_USER && t->form->part != NULL);
+    if (role != CHAT_ROLE_RESULTS
+        && (role != CHAT_ROLE_USER || t->form->part == NULL))
+    {
+        return 0;
+    }
+
+    t->has_words = t->member && t->member->type == CHAT_JSON_STRING;
+    t->form->results(t);
+    return 1;
 }
 
 
@@ -366,13 +354,13 @@ read_message(chat_transcript_t *t)
 {
     chat_role_e role = t->form->role(t);
 
-    /* a message of the user without words brings results alone */
-    if (role == CHAT_ROLE_USER && t->form->part != NULL && !has_words(t)) {
-        role = CHAT_ROLE_RESULTS;
-    }
-
     if (role == CHAT_ROLE_ASIDE) {
         return;
+    }
+
+    /* a message of the user without words brings results alone */
+    if (read_results(t, role) && !t->has_words) {
+        role = CHAT_ROLE_RESULTS;
     }
 
     t->end = role;
@@ -386,10 +374,6 @@ read_message(chat_transcript_t *t)
     t->mixed |= role == CHAT_ROLE_RESULTS
                 && t->tail[CHAT_ROLE_USER] + t->tail[CHAT_ROLE_SYSTEM] != 0;
     t->tail[role]++;
-
-    if (brings_results(t, role)) {
-        t->form->results(t);
-    }
 
     if (role == CHAT_ROLE_USER) {
         t->rq->next.words = t->message;
@@ -601,9 +585,7 @@ chat_transcript_tail(chat_transcript_t *t, chat_str_t chain)
     for (t->message = t->behind; t->message != NULL && t->rc == CHAT_OK;
          t->message = chat_list_next(t->list, t->message))
     {
-        if (brings_results(t, t->form->role(t))) {
-            t->form->results(t);
-        }
+        (void) read_results(t, t->form->role(t));
     }
 
     if (t->tail[CHAT_ROLE_USER] != 0) {

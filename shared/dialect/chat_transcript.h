@@ -87,7 +87,8 @@ typedef struct {
     /* Passes the calls of the assistant to chat_transcript_call(). */
     void (*calls)(chat_transcript_t *t);
 
-    /* Passes the results of a message to chat_transcript_result(). */
+    /* Passes the results of a message to chat_transcript_result(); with part,
+       sets has_words if it has other parts. */
     void (*results)(chat_transcript_t *t);
 
     /*
@@ -173,6 +174,7 @@ struct chat_transcript_s {
     size_t      matched;          /* results behind it that have a call */
     unsigned    mixed : 1;        /* a result stands behind words there */
     unsigned    in_run : 1;       /* the last message is the assistant's */
+    unsigned    has_words : 1;    /* the present one has more than results */
     unsigned    has_step : 1;     /* the last run has calls */
 
     chat_table_t ids[2];   /* number: the newest call that has this id, from 1

@@ -104,6 +104,7 @@ message_results(chat_transcript_t *t)
     for (/* void */; block != NULL; block = block->next) {
         is_result = chat_json_has(t->doc, block, "type", "tool_result");
         first = first && is_result;
+        t->has_words |= !is_result;
         if (is_result) {
             /* results can only be added to those that open the message */
             chat_transcript_result(

@@ -258,11 +258,12 @@ content_results(chat_transcript_t *t)
     body_t            *body = t->data;
     result_t          *result;
 
-    for (part = chat_list_first(parts); part != NULL && t->has_step;
+    for (part = chat_list_first(parts); part != NULL;
          part = chat_list_next(parts, part))
     {
         response = find_response(t->doc, part);
-        if (response == NULL) {
+        t->has_words |= response == NULL;
+        if (response == NULL || !t->has_step) {
             continue;
         }
 
