@@ -17,14 +17,12 @@
 
 
 /*
- * 1 if a content block is a call: tool_use is the client's to answer, all
- * other types that end in _tool_use are executed on the server side.
+ * 1 if a content block of this type is a call: tool_use is the client's to
+ * answer, all other types that end in _tool_use are executed on the server.
  */
 static int
-is_call(chat_json_doc_t *doc, const chat_json_t *block, chat_kind_e *kind)
+is_call(chat_str_t type, chat_kind_e *kind)
 {
-    chat_str_t type = chat_json_text(doc, block, "type");
-
     if (chat_str_is(type, "tool_use")) {
         *kind = CHAT_KIND_CLIENT;
         return 1;
@@ -42,12 +40,11 @@ is_call(chat_json_doc_t *doc, const chat_json_t *block, chat_kind_e *kind)
 static chat_part_e
 block_is(chat_json_doc_t *doc, const chat_json_t *block, chat_str_t *text)
 {
-    if (chat_json_has(doc, block, "type", "tool_result")) {
-        return CHAT_PART_RESULT;
-    }
+    chat_str_t type = chat_json_text(doc, block, "type");
 
-    if (!chat_json_has(doc, block, "type", "text")) {
-        return CHAT_PART_WORDS;
+    if (!chat_str_is(type, "text")) {
+        return chat_str_is(type, "tool_result") ? CHAT_PART_RESULT
+                                                : CHAT_PART_WORDS;
     }
 
     *text = chat_json_text(doc, block, "text");
@@ -58,17 +55,19 @@ block_is(chat_json_doc_t *doc, const chat_json_t *block, chat_str_t *text)
 static chat_role_e
 message_role(chat_transcript_t *t)
 {
-    const chat_json_t *role;
+    chat_str_t         role;
+    const chat_json_t *node;
 
-    chat_json_pick(t->doc, t->message, "role", &role, "content", &t->member,
+    chat_json_pick(t->doc, t->message, "role", &node, "content", &t->member,
                    NULL, NULL);
+    role = chat_json_string(&t->brief, node);
 
-    if (chat_json_is(t->doc, role, "assistant")) {
+    if (chat_str_is(role, "assistant")) {
         return CHAT_ROLE_ASSISTANT;
     }
 
     /* an object alone is no content */
-    return !chat_json_is(t->doc, role, "user") ? CHAT_ROLE_OTHER
+    return !chat_str_is(role, "user") ? CHAT_ROLE_OTHER
            : t->member && t->member->type == CHAT_JSON_OBJECT
                ? CHAT_ROLE_RESULTS
                : CHAT_ROLE_USER;
@@ -80,12 +79,14 @@ message_calls(chat_transcript_t *t)
 {
     chat_kind_e        kind;
     chat_call_t       *call;
-    const chat_json_t *block = chat_json_first(t->member);
+    const chat_json_t *type, *id, *block = chat_json_first(t->member);
 
     for (/* void */; block != NULL; block = block->next) {
-        call = is_call(t->doc, block, &kind) ? chat_transcript_call(
-                   t, block, chat_json_text(t->doc, block, "id"))
-                                             : NULL;
+        chat_json_pick(t->doc, block, "type", &type, "id", &id, NULL, NULL);
+        call =
+            is_call(chat_json_string(&t->brief, type), &kind)
+                ? chat_transcript_call(t, block, chat_json_string(t->doc, id))
+                : NULL;
 
         if (call != NULL) {
             call->kind = kind;
@@ -98,19 +99,20 @@ message_calls(chat_transcript_t *t)
 static void
 message_results(chat_transcript_t *t)
 {
-    int                is_result, first = t->message == t->behind;
-    const chat_json_t *block = chat_json_first(t->member);
+    const chat_json_t *type, *id, *place, *block = chat_json_first(t->member);
 
     for (/* void */; block != NULL; block = block->next) {
-        is_result = chat_json_has(t->doc, block, "type", "tool_result");
-        first = first && is_result;
-        t->has_words |= !is_result;
-        if (is_result) {
-            /* results can only be added to those that open the message */
-            chat_transcript_result(
-                t, chat_json_text(t->doc, block, "tool_use_id"),
-                CHAT_KIND_CLIENT, block, first ? block : NULL);
+        chat_json_pick(t->doc, block, "type", &type, "tool_use_id", &id, NULL,
+                       NULL);
+        if (!chat_str_is(chat_json_string(&t->brief, type), "tool_result")) {
+            t->has_words = 1;
+            continue;
         }
+
+        /* results can only be added to those that open the message */
+        place = t->message == t->behind && !t->has_words ? block : NULL;
+        chat_transcript_result(t, chat_json_string(t->doc, id),
+                               CHAT_KIND_CLIENT, block, place);
     }
 }
 
@@ -119,21 +121,23 @@ static chat_str_t
 call_args(chat_json_doc_t *doc, const chat_json_t *call,
           const chat_json_t **args)
 {
-    *args = chat_json_get(doc, call, "input");
+    const chat_json_t *name;
 
-    return chat_json_text(doc, call, "name");
+    chat_json_pick(doc, call, "name", &name, "input", args, NULL, NULL);
+    return chat_json_string(doc, name);
 }
 
 
 static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
-    call->outcome = chat_json_flag(t->doc, call->result, "is_error")
-                        ? CHAT_OUTCOME_ERROR
-                        : CHAT_OUTCOME_OK;
+    const chat_json_t *content, *error;
 
-    chat_transcript_value(t, chat_json_get(t->doc, call->result, "content"),
-                          "\"\"", call);
+    chat_json_pick(t->doc, call->result, "content", &content, "is_error",
+                   &error, NULL, NULL);
+    call->outcome =
+        chat_json_true(error) ? CHAT_OUTCOME_ERROR : CHAT_OUTCOME_OK;
+    chat_transcript_value(t, content, "\"\"", call);
 }
 
 
@@ -271,7 +275,7 @@ open_block(reader_t *r, uint32_t place)
     live_t            *own;
 
     content = chat_reader_get(&r->reader, "content_block");
-    if (!is_call(doc, content, &kind)) {
+    if (!is_call(chat_json_text(doc, content, "type"), &kind)) {
         return NULL;
     }
 
