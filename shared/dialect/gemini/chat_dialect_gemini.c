@@ -18,13 +18,15 @@
 
 
 /* A request may spell the key of a member in either way. */
-static const chat_json_t *
+static inline __attribute__((always_inline)) const chat_json_t *
 either(chat_json_doc_t *doc, const chat_json_t *part, const char *key,
        const char *other)
 {
-    return chat_json_typed(doc, part,
-                           chat_json_get(doc, part, key) ? key : other,
-                           CHAT_JSON_OBJECT);
+    const chat_json_t *node, *second;
+
+    chat_json_pick(doc, part, key, &node, other, &second, NULL, NULL);
+    node = node ? node : second;
+    return node != NULL && node->type == CHAT_JSON_OBJECT ? node : NULL;
 }
 
 
@@ -44,11 +46,10 @@ find_response(chat_json_doc_t *doc, const chat_json_t *part)
 
 
 chat_str_t
-chat_gemini_id(chat_json_doc_t *doc, chat_arena_t *arena,
-               const chat_json_t *function, uint32_t since, uint32_t position)
+chat_gemini_id(chat_str_t id, chat_arena_t *arena, uint32_t since,
+               uint32_t position)
 {
     chat_buf_t place = { 0 };
-    chat_str_t id = chat_json_text(doc, function, "id");
 
     if (id.len == 0) {
         chat_buf_format(&place, "part:%u.%u", since, position);
@@ -106,7 +107,7 @@ answer_form(chat_str_t uri)
 /* ---- requests ---- */
 
 
-/* A result that no id has given to a call. */
+/* A result of the present step. */
 typedef struct {
     const chat_json_t *result, *place;
 } result_t;
@@ -122,11 +123,12 @@ typedef struct {
     chat_buf_t          text; /* of them, so far */
     int                 in_call; /* of the last call more pieces may come */
 
-    result_t *results; /* of the present step */
+    result_t *results;
     size_t    nresults, results_size;
 
-    index_t ids;   /* of the present step's calls */
-    index_t names; /* of the ready ones */
+    int     has_ids; /* one of the present step's calls has */
+    index_t ids;     /* of these */
+    index_t names;   /* of the ready ones */
 } body_t;
 
 
@@ -152,8 +154,9 @@ content_role(chat_transcript_t *t)
 
     chat_json_pick(t->doc, t->message, "role", &role, "parts", &t->member,
                    NULL, NULL);
-    return chat_json_is(t->doc, role, "model") ? CHAT_ROLE_ASSISTANT
-                                               : CHAT_ROLE_USER;
+    return chat_str_is(chat_json_string(&t->brief, role), "model")
+               ? CHAT_ROLE_ASSISTANT
+               : CHAT_ROLE_USER;
 }
 
 
@@ -164,20 +167,22 @@ content_role(chat_transcript_t *t)
 static void
 begin_call(chat_transcript_t *t, const chat_json_t *function)
 {
-    body_t      *body = t->data;
-    uint32_t     position = 0;
-    chat_str_t   id;
-    chat_call_t *call;
+    body_t            *body = t->data;
+    uint32_t           position = 0;
+    chat_str_t         own, id;
+    chat_call_t       *call;
+    const chat_json_t *node, *more, *pieces;
 
     if (t->has_step) {
         position = (uint32_t) t->rq->steps[t->rq->nsteps - 1].count;
     }
 
-    body->in_call = chat_json_flag(t->doc, function, "willContinue")
-                    || chat_json_get(t->doc, function, "partialArgs") != NULL;
-
-    id = chat_gemini_id(t->doc, t->arena, function, t->rq->next.since - 1,
-                        position);
+    chat_json_pick(t->doc, function, "id", &node, "willContinue", &more,
+                   "partialArgs", &pieces);
+    own = chat_json_string(t->doc, node);
+    id = chat_gemini_id(own, t->arena, t->rq->next.since - 1, position);
+    body->has_ids = own.len != 0 || (body->has_ids && position != 0);
+    body->in_call = chat_json_true(more) || pieces != NULL;
 
     if (body->in_call) {
         body->text.len = 0;
@@ -192,6 +197,7 @@ begin_call(chat_transcript_t *t, const chat_json_t *function)
     call = chat_transcript_call(t, function, id);
     if (call != NULL) {
         call->ready = !body->in_call;
+        call->awaits = own.len != 0; /* by its id */
     }
 }
 
@@ -281,6 +287,40 @@ content_results(chat_transcript_t *t)
 
 
 /*
+ * Most results stand in the order of their calls: as long as they do, they
+ * need no index. Returns how many do.
+ */
+static size_t
+give_in_order(chat_transcript_t *t, const chat_step_t *step)
+{
+    size_t             i;
+    chat_str_t         key, said;
+    const body_t      *body = t->data;
+    chat_call_t       *call = &t->rq->calls[step->first];
+    const chat_json_t *id, *name, *more = NULL;
+
+    for (i = 0; i < step->count && i < body->nresults && call->ready
+                && !chat_json_true(more);
+         i++, call++)
+    {
+        chat_json_pick(t->doc, body->results[i].result, "id", &id, "name",
+                       &name, "willContinue", &more);
+        said = chat_json_string(&t->brief, body->has_ids ? id : name);
+        key = body->has_ids ? call->id
+                            : chat_json_text(&t->brief, call->node, "name");
+        if (call->awaits != body->has_ids || !chat_str_eq(key, said)) {
+            break;
+        }
+
+        call->result = body->results[i].result;
+        call->place = body->results[i].place;
+    }
+
+    return i;
+}
+
+
+/*
  * Indexes the calls of the step by id and by name, in two rounds: ready calls
  * come first. Only its id gives a result to a call that is cut off, and only
  * if no ready call has that id: the model has repeated the call then.
@@ -288,7 +328,6 @@ content_results(chat_transcript_t *t)
 static void
 index_calls(chat_transcript_t *t, const chat_step_t *step)
 {
-    int                own_id, ready;
     body_t            *body = t->data;
     size_t             i, n = 2 * step->count;
     uint32_t          *next;
@@ -308,15 +347,15 @@ index_calls(chat_transcript_t *t, const chat_step_t *step)
 
     for (i = n; i-- > 0; /* void */) {
         call = &t->rq->calls[step->first + i % step->count];
-        own_id = chat_json_text(t->doc, call->node, "id").len != 0;
-        ready = call->ready && i < step->count;
 
-        if ((own_id && call->ready == (i < step->count)
-             && chat_table_chain(&body->ids.keys, body->ids.next, call->id, i))
-            || (ready
-                && chat_table_chain(&body->names.keys, body->names.next,
-                                    chat_json_text(t->doc, call->node, "name"),
-                                    i)))
+        if (call->ready == (i < step->count)
+            && ((call->awaits
+                 && chat_table_chain(&body->ids.keys, body->ids.next, call->id,
+                                     i))
+                || (call->ready
+                    && chat_table_chain(
+                        &body->names.keys, body->names.next,
+                        chat_json_text(t->doc, call->node, "name"), i))))
         {
             chat_transcript_fail(t, CHAT_ERROR);
         }
@@ -333,17 +372,16 @@ give_result(chat_transcript_t *t, const chat_step_t *step,
             const result_t *result, int by_id)
 {
     body_t             *body = t->data;
-    index_t            *index = &body->ids;
+    index_t            *index = by_id ? &body->ids : &body->names;
     chat_str_t          key, id = chat_json_text(t->doc, result->result, "id");
     chat_call_t        *call;
-    chat_table_entry_t *entry = chat_table_find(&index->keys, id);
+    chat_table_entry_t *entry = chat_table_find(&body->ids.keys, id);
 
     if (by_id != (entry != NULL)) {
         return;
     }
 
     if (!by_id) {
-        index = &body->names;
         key = chat_json_text(t->doc, result->result, "name");
         entry = chat_table_find(&index->keys, key);
     }
@@ -368,15 +406,17 @@ give_result(chat_transcript_t *t, const chat_step_t *step,
 static void
 match_results(chat_transcript_t *t)
 {
-    size_t             i;
     const chat_step_t *step = &t->rq->steps[t->rq->nsteps - 1];
     const body_t      *body = t->data;
+    size_t             i, from = give_in_order(t, step);
+    size_t             n = body->nresults - from;
 
-    index_calls(t, step);
+    if (n != 0) {
+        index_calls(t, step);
+    }
 
-    for (i = 0; i < 2 * body->nresults && t->rc == CHAT_OK; i++) {
-        give_result(t, step, &body->results[i % body->nresults],
-                    i < body->nresults);
+    for (i = 0; i < 2 * n && t->rc == CHAT_OK; i++) {
+        give_result(t, step, &body->results[from + i % n], i < n);
     }
 }
 
@@ -385,9 +425,10 @@ static chat_str_t
 call_args(chat_json_doc_t *doc, const chat_json_t *call,
           const chat_json_t **args)
 {
-    *args = chat_json_get(doc, call, "args");
+    const chat_json_t *name;
 
-    return chat_json_text(doc, call, "name");
+    chat_json_pick(doc, call, "name", &name, "args", args, NULL, NULL);
+    return chat_json_string(doc, name);
 }
 
 
@@ -395,11 +436,13 @@ call_args(chat_json_doc_t *doc, const chat_json_t *call,
 static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
-    const chat_json_t *node = chat_json_get(t->doc, call->result, "response");
+    const chat_json_t *node, *more, *parts;
 
+    chat_json_pick(t->doc, call->result, "response", &node, "willContinue",
+                   &more, "parts", &parts);
     call->outcome = CHAT_OUTCOME_OK;
 
-    if (chat_json_flag(t->doc, call->result, "willContinue")) {
+    if (chat_json_true(more)) {
         call->outcome = CHAT_OUTCOME_PARTIAL;
 
     } else if (chat_json_get(t->doc, node, "error") != NULL
@@ -411,7 +454,7 @@ call_result(chat_transcript_t *t, chat_call_t *call)
     if (node == NULL || node->type != CHAT_JSON_OBJECT) {
         node = NULL;
 
-    } else if (chat_json_get(t->doc, call->result, "parts") != NULL) {
+    } else if (parts != NULL) {
         node = call->result;
     }
 

@@ -35,8 +35,7 @@ const chat_json_t *chat_gemini_function(chat_json_doc_t   *doc,
  * number of its answer since the user's words, and its number among the calls
  * of that answer. Data is NULL without memory.
  */
-chat_str_t chat_gemini_id(chat_json_doc_t *doc, chat_arena_t *arena,
-                          const chat_json_t *function, uint32_t since,
+chat_str_t chat_gemini_id(chat_str_t own, chat_arena_t *arena, uint32_t since,
                           uint32_t position);
 
 /*

@@ -27,9 +27,9 @@ open_call(reader_t *r, const chat_json_t *function, int more, chat_buf_t *text)
     chat_stream_call_t *call;
 
     /* behind the answers since the user's words */
-    id = chat_gemini_id(r->reader.doc, r->reader.events->arena, function,
-                        r->reader.rq ? r->reader.rq->next.since : 0,
-                        r->reader.calls.count);
+    id = chat_gemini_id(
+        chat_json_text(r->reader.doc, function, "id"), r->reader.events->arena,
+        r->reader.rq ? r->reader.rq->next.since : 0, r->reader.calls.count);
     if (id.data == NULL) {
         r->reader.calls.failed = 1;
         return NULL;
