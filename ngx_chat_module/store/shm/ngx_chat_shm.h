@@ -254,7 +254,7 @@ void ngx_chat_shm_workers_notify(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
                                  uint64_t prefix);
 
 /*
- * Delays those notifications by a millisecond, or until the next one; but none
+ * Delays those notifications by some milliseconds, or until the next one; none
  * of them twice.
  */
 void ngx_chat_shm_workers_delay(ngx_chat_shm_ctx_t *ctx);

@@ -19,7 +19,7 @@
 
 #include "store/shm/ngx_chat_shm.h"
 
-#define NGX_CHAT_SHM_DELAY 1 /* ms */
+#define NGX_CHAT_SHM_DELAY 10 /* ms */
 
 static void on_wake(ngx_event_t *ev);
 
