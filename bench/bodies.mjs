@@ -17,22 +17,33 @@ const cut = (text, length, at) =>
   text.repeat(Math.ceil(length / text.length) + 1)
     .slice(at % text.length, at % text.length + length);
 
+/* What the at-th messages of user and model, and the at-th result, say. */
+export const words = {
+  user: (at) => cut(prose, 150, at),
+  model: (at) => cut(prose, 900, at * 7),
+  result: (at) => cut(source, 500, at),
+};
+
+/* The arguments of the at-th call, and its id in a list. */
+export const input = (at) => ({ path: `src/part${at}/main.c`, from: at,
+  lines: 40, why: 'look for "read_line"' });
+export const earlier = (at) => [`Zq7Kd93mVtLw5x${String(at)
+  .padStart(8, '0')}`];
+
 const call = (id, at) => ({ id, type: 'function', function: {
-  name: 'read_file', arguments: JSON.stringify({ path: `src/part${at}/main.c`,
-    from: at, lines: 40, why: 'look for "read_line"' }) } });
+  name: 'read_file', arguments: JSON.stringify(input(at)) } });
 
 /* A step of these calls; only those of `answered` have a result. */
 const step = (ids, at, answered = ids) => [
   { role: 'assistant', content: null, tool_calls:
     ids.map((id) => call(id, at)) },
   ...answered.map((id) => ({ role: 'tool', tool_call_id: id,
-    content: cut(source, 500, at) }))];
+    content: words.result(at) }))];
 
 const turn = {
-  chat: (at) => [{ role: 'user', content: cut(prose, 150, at) },
-    { role: 'assistant', content: cut(prose, 900, at * 7) }],
-  agent: (at) => step([`call_Zq7Kd93mVtLw5x${String(at).padStart(8, '0')}`],
-    at),
+  chat: (at) => [{ role: 'user', content: words.user(at) },
+    { role: 'assistant', content: words.model(at) }],
+  agent: (at) => step(earlier(at).map((id) => `call_${id}`), at),
 };
 
 /* This many ids of a request's own, or of `serial` for several requests. */

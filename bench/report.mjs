@@ -56,7 +56,7 @@ the module's least cost of all rounds divided by plain NGINX's least cost of
 the same rounds: other programs on the machine can only add to a cost. In
 brackets: the median of the ratios of single rounds, the least and the most.
 Provider, NGINX and clients share the machine; plain and module take turns. In
-Frames, Recorded, Bodies and Growth they share one CPU.
+Frames, Recorded, Bodies, Dialects and Growth they share one CPU.
 The machine of the last run: ${machine}.
 
 ## Goals

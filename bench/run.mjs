@@ -20,8 +20,8 @@ import { page, read } from './report.mjs';
 import { built } from './stage.mjs';
 
 /* In the order of RESULTS.md. */
-const usual = ['frames', 'connections', 'recorded', 'bodies', 'release',
-  'followers', 'memory', 'growth', 'status'];
+const usual = ['frames', 'connections', 'recorded', 'bodies', 'dialects',
+  'release', 'followers', 'memory', 'growth', 'status'];
 const named = ['clicks', 'failover', 'cluster'];
 const order = [...usual, ...named];
 
