@@ -240,6 +240,17 @@ results_go_by_id_else_by_name_and_order(void **state)
                 "a={\"output\":1} b=");
     results_are(PLAIN("w", "{}"), SOON("", "1") "," ANSWER("w", "{\"n\":1}"),
                 "part:0.0={\"n\":1}");
+    results_are(PLAIN("w", "{}") "," PLAIN("w", "{}"),
+                SOON("", "1") "," ANSWER("w", "{\"n\":1}"),
+                "part:0.0={\"n\":1} part:0.1=");
+    /* in order at first */
+    results_are(CALL("a", "w") "," CALL("b", "w") "," CALL("c", "w"),
+                RESULT("a", "w") "," RESULT("c", "w") "," RESULT("b", "w"),
+                "a={\"output\":1} b={\"output\":1} c={\"output\":1}");
+    /* the id of a position is no id of the call */
+    results_are(CALL("a", "w") "," PLAIN("w", "{}"),
+                RESULT("a", "w") "," RESULT("part:0.1", "v"),
+                "a={\"output\":1} part:0.1=");
 }
 
 
