@@ -281,7 +281,11 @@ size_t chat_json_count(const chat_json_t *node);
 void chat_json_canon(chat_json_doc_t *doc, const chat_json_t *node,
                      chat_buf_t *out);
 
-/* Adds that text. CHAT_ERROR without memory. */
+/* The same of a member: of its key, a colon and its value. */
+void chat_json_canon_member(chat_json_doc_t *doc, const chat_json_t *node,
+                            chat_buf_t *out);
+
+/* Adds that text of a value. CHAT_ERROR without memory. */
 chat_rc_e chat_json_mix(chat_json_doc_t *doc, const chat_json_t *node,
                         chat_mix_t *mix);
 

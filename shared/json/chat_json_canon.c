@@ -239,21 +239,21 @@ list_members(chat_json_doc_t *doc, const chat_json_t *object,
 }
 
 
-/* Mostly key, colon and value stand together in the text as they are. */
-static void
-canon_member(chat_json_doc_t *doc, const member_t *member, chat_buf_t *out)
+void
+chat_json_canon_member(chat_json_doc_t *doc, const chat_json_t *node,
+                       chat_buf_t *out)
 {
-    const chat_json_t *node = member->node;
+    const unsigned char *key = doc->text.data + node->key_start;
 
+    /* mostly key, colon and value stand together in the text as they are */
     if (((node->has | node->key_has) & CHAT_JSON_VARIED) == 0
         && node->start == node->key_end + 1)
     {
-        chat_buf_add(out, chat_str(doc->text.data + node->key_start,
-                                   node->end - node->key_start));
+        chat_buf_add(out, chat_str(key, node->end - node->key_start));
         return;
     }
 
-    chat_buf_add(out, member->key);
+    (void) canon_scalar(doc, key, out);
     chat_buf_add(out, chat_str(":", 1));
     canon_node(doc, node, out);
 }
@@ -277,7 +277,7 @@ canon_object(chat_json_doc_t *doc, const chat_json_t *object, chat_buf_t *out)
     for (i = 0; i < n; i++) {
         if (i + 1 == n || !chat_str_eq(members[i].key, members[i + 1].key)) {
             chat_buf_add(out, chat_str(separator, 1));
-            canon_member(doc, &members[i], out);
+            chat_json_canon_member(doc, members[i].node, out);
             separator = ",";
         }
     }

@@ -17,7 +17,8 @@
 /* What the shared reader does not know of a body. */
 typedef struct {
     const chat_json_t *last;   /* message of the list */
-    uint32_t           starts; /* step-starts in the message read last */
+    chat_str_t         id;     /* of the message read last, */
+    uint32_t           starts; /* its step-starts */
     int                text;   /* text stands behind its last call */
 } body_t;
 
@@ -26,10 +27,10 @@ typedef struct {
 
 
 chat_ai_sdk_part_e
-chat_ai_sdk_part_state(chat_json_doc_t *doc, const chat_json_t *part)
+chat_ai_sdk_part_state(chat_json_doc_t *doc, const chat_json_t *node)
 {
     size_t     i;
-    chat_str_t state = chat_json_text(doc, part, "state");
+    chat_str_t state = chat_json_string(doc, node);
 
     static const struct {
         const char        *name;
@@ -56,10 +57,8 @@ chat_ai_sdk_part_state(chat_json_doc_t *doc, const chat_json_t *part)
 
 int
 chat_ai_sdk_part_call(chat_json_doc_t *doc, const chat_json_t *part,
-                      chat_str_t *name)
+                      chat_str_t type, chat_str_t *name)
 {
-    chat_str_t type = chat_json_text(doc, part, "type");
-
     if (chat_str_is(type, "dynamic-tool")) {
         *name = chat_json_text(doc, part, "toolName");
         return 1;
@@ -74,10 +73,9 @@ chat_ai_sdk_part_call(chat_json_doc_t *doc, const chat_json_t *part,
  * has brought a preliminary output has none that counts.
  */
 static void
-read_approval(chat_json_doc_t *doc, const chat_json_t *part,
+read_approval(chat_json_doc_t *doc, const chat_json_t *approval,
               chat_ai_sdk_part_e state, chat_call_t *call)
 {
-    const chat_json_t *approval = chat_json_get(doc, part, "approval");
     const chat_json_t *approved = chat_json_get(doc, approval, "approved");
     int                asks, has, settled;
 
@@ -120,41 +118,37 @@ read_approval(chat_json_doc_t *doc, const chat_json_t *part,
 
 
 static void
-read_call(chat_transcript_t *t, const chat_json_t *part)
+read_call(chat_transcript_t *t, const chat_json_t *part, chat_call_t *call,
+          chat_ai_sdk_part_e state)
 {
-    chat_call_t       *call;
-    chat_step_t       *step;
-    chat_ai_sdk_part_e state = chat_ai_sdk_part_state(t->doc, part);
-    const body_t      *body = t->data;
+    body_t            *body = t->data;
+    chat_step_t       *step = &t->rq->steps[t->rq->nsteps - 1];
+    const chat_json_t *approval, *provider, *preliminary;
 
-    call = chat_transcript_call(t, part,
-                                chat_json_text(t->doc, part, "toolCallId"));
-    if (call == NULL) {
-        return;
-    }
+    chat_json_pick(t->doc, part, "approval", &approval, "providerExecuted",
+                   &provider, "preliminary", &preliminary);
 
-    if (chat_json_flag(t->doc, part, "providerExecuted")) {
-        call->kind = CHAT_KIND_PROVIDER;
-    }
-
+    call->kind =
+        chat_json_true(provider) ? CHAT_KIND_PROVIDER : CHAT_KIND_CLIENT;
     call->ready = state != CHAT_PART_UNKNOWN && state != CHAT_PART_STREAMING;
-    call->dynamic = chat_json_has(t->doc, part, "type", "dynamic-tool") != 0;
     call->in_last_message = t->message == body->last;
-    call->outcome = state == CHAT_PART_DENIED  ? CHAT_OUTCOME_DENIED
-                    : state == CHAT_PART_ERROR ? CHAT_OUTCOME_ERROR
-                    : state != CHAT_PART_OK    ? CHAT_OUTCOME_NONE
-                    : chat_json_flag(t->doc, part, "preliminary")
-                        ? CHAT_OUTCOME_PARTIAL
-                        : CHAT_OUTCOME_OK;
-    read_approval(t->doc, part, state, call);
+    call->outcome = state == CHAT_PART_DENIED     ? CHAT_OUTCOME_DENIED
+                    : state == CHAT_PART_ERROR    ? CHAT_OUTCOME_ERROR
+                    : state != CHAT_PART_OK       ? CHAT_OUTCOME_NONE
+                    : chat_json_true(preliminary) ? CHAT_OUTCOME_PARTIAL
+                                                  : CHAT_OUTCOME_OK;
+    read_approval(t->doc, approval, state, call);
 
     /* the call is its own result, unless it awaits it or a decision */
     if (state != CHAT_PART_READY && state != CHAT_PART_ASKED) {
         call->result = part;
     }
 
-    step = &t->rq->steps[t->rq->nsteps - 1];
-    step->message = chat_json_text(t->doc, t->message, "id");
+    if (body->id.data == NULL) {
+        body->id = chat_json_text(t->doc, t->message, "id");
+    }
+
+    step->message = body->id;
     step->ordinal = body->starts != 0 ? body->starts - 1 : 0;
 }
 
@@ -183,21 +177,28 @@ message_calls(chat_transcript_t *t)
 {
     body_t            *body = t->data;
     chat_str_t         name, type;
-    const chat_json_t *part = chat_json_first(t->member);
+    chat_call_t       *call;
+    const chat_json_t *node, *id, *state, *part = chat_json_first(t->member);
 
-    body->starts = 0;
-    body->text = 0;
+    *body = (body_t){ .last = body->last };
 
     for (/* void */; part != NULL; part = part->next) {
-        type = chat_json_text(t->doc, part, "type");
+        chat_json_pick(t->doc, part, "type", &node, "toolCallId", &id, "state",
+                       &state);
+        type = chat_json_string(t->doc, node);
 
         if (chat_str_is(type, "step-start")) {
             body->starts++;
             t->has_step = 0;
 
-        } else if (chat_ai_sdk_part_call(t->doc, part, &name)) {
+        } else if (chat_ai_sdk_part_call(t->doc, part, type, &name)) {
             body->text = 0;
-            read_call(t, part);
+            call = chat_transcript_call(t, part, chat_json_string(t->doc, id));
+            if (call != NULL) {
+                call->dynamic = type.data[0] == 'd';
+                read_call(t, part, call,
+                          chat_ai_sdk_part_state(t->doc, state));
+            }
 
         } else if (chat_str_is(type, "text")) {
             body->text = 1;
@@ -211,16 +212,17 @@ call_args(chat_json_doc_t *doc, const chat_json_t *part,
           const chat_json_t **args)
 {
     chat_str_t         name = { NULL, 0 };
-    const chat_json_t *input = chat_json_get(doc, part, "input");
-    const chat_json_t *raw = chat_json_get(doc, part, "rawInput");
+    const chat_json_t *input, *raw, *type;
 
     /* what an inserted result changes must not stand twice */
-    (void) chat_json_get(doc, part, "output");
-    (void) chat_json_get(doc, part, "errorText");
-    (void) chat_json_get(doc, part, "preliminary");
+    chat_json_pick(doc, part, "output", &input, "errorText", &raw,
+                   "preliminary", &type);
+    chat_json_pick(doc, part, "type", &type, "input", &input, "rawInput",
+                   &raw);
 
     *args = input != NULL ? input : raw;
-    (void) chat_ai_sdk_part_call(doc, part, &name);
+    (void) chat_ai_sdk_part_call(doc, part, chat_json_string(doc, type),
+                                 &name);
     return name;
 }
 
@@ -449,23 +451,53 @@ rewrite_part(chat_json_doc_t *doc, const chat_result_t *result,
 /* ---- comparing two transcripts ---- */
 
 
+#define SAID 8 /* members of a part that say something, if it does */
+
+
+/* Finds them in order, the text first; returns the type of the part. */
+static chat_str_t
+find_said(chat_json_doc_t *doc, const chat_json_t *part,
+          const chat_json_t *said[SAID])
+{
+    const chat_json_t *node, *type = NULL;
+
+    memset(said, 0, SAID * sizeof(*said));
+
+    for (node = part->child; node != NULL; node = node->next) {
+        (void) (chat_json_take(doc, node, "type", 0, &type)
+                || chat_json_take(doc, node, "text", 0, &said[0])
+                || chat_json_take(doc, node, "toolCallId", 0, &said[1])
+                || chat_json_take(doc, node, "input", 0, &said[2])
+                || chat_json_take(doc, node, "output", 0, &said[3])
+                || chat_json_take(doc, node, "errorText", 0, &said[4])
+                || chat_json_take(doc, node, "url", 0, &said[5])
+                || chat_json_take(doc, node, "mediaType", 0, &said[6])
+                || chat_json_take(doc, node, "data", 0, &said[7]));
+    }
+
+    return chat_json_string(doc, type);
+}
+
+
 /*
  * 1 if the part can be something that the model is told. The SDK does not send
  * it an empty text.
  */
 static int
-part_says(chat_json_doc_t *doc, const chat_json_t *part, chat_str_t role)
+part_says(chat_json_doc_t *doc, chat_str_t type, const chat_json_t *text,
+          const chat_json_t *role)
 {
-    chat_str_t         name, type = chat_json_text(doc, part, "type");
-    const chat_json_t *text =
-        chat_json_typed(doc, part, "text", CHAT_JSON_STRING);
+    chat_str_t name;
 
     if (chat_str_is(type, "text")) {
-        return text != NULL && text->end - text->start != 2;
+        return text != NULL && text->type == CHAT_JSON_STRING
+               && text->end - text->start != 2;
     }
 
-    return chat_str_is(type, "file") || chat_ai_sdk_part_call(doc, part, &name)
-           || (chat_str_is(role, "user") && chat_str_starts(type, "data-"));
+    return chat_ai_sdk_part_call(doc, NULL, type, &name)
+           || chat_str_is(type, "file")
+           || (chat_str_starts(type, "data-")
+               && chat_json_is(doc, role, "user"));
 }
 
 
@@ -473,27 +505,28 @@ static void
 message_says(chat_transcript_digest_t *transcript, const chat_json_t *message,
              uint32_t until)
 {
-    chat_json_doc_t   *doc = &transcript->doc;
+    size_t             i;
+    chat_str_t         type;
     chat_buf_t        *text = transcript->text;
-    chat_str_t         role = chat_json_text(doc, message, "role");
-    const chat_json_t *value,
-        *part = chat_json_first(chat_json_get(doc, message, "parts"));
-    const char *const *key;
+    chat_json_doc_t   *doc = &transcript->doc;
+    const chat_json_t *role, *part, *said[SAID];
+
+    chat_json_pick(doc, message, "role", &role, "parts", &part, NULL, NULL);
+    role = role != NULL && role->type == CHAT_JSON_STRING ? role : NULL;
+    part = chat_json_first(part);
 
     for (/* void */; part != NULL && part->end <= until; part = part->next) {
-        if (!part_says(doc, part, role)) {
-            continue;
-        }
+        type = find_said(doc, part, said);
 
-        chat_buf_json(text, role);
+        if (part_says(doc, type, said[0], role)) {
+            chat_buf_puts(text, role != NULL ? "" : "\"\"");
+            chat_json_canon(doc, role, text);
 
-        for (key = CHAT_LIST("text", "url", "mediaType", "data", "toolCallId",
-                             "input", "output", "errorText");
-             *key != NULL; key++)
-        {
-            value = chat_json_get(doc, part, *key);
-            chat_buf_puts(text, value != NULL ? *key : "");
-            chat_json_canon(doc, value, text);
+            for (i = 0; i < SAID; i++) {
+                if (said[i] != NULL) {
+                    chat_json_canon_member(doc, said[i], text);
+                }
+            }
         }
     }
 }

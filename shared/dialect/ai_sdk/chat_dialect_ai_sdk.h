@@ -43,10 +43,11 @@ typedef enum {
 } chat_ai_sdk_part_e;
 
 chat_ai_sdk_part_e chat_ai_sdk_part_state(chat_json_doc_t   *doc,
-                                          const chat_json_t *part);
-/* 1 if the part is a call; then *name is the tool's. */
+                                          const chat_json_t *state);
+
+/* 1 if the part of this type is a call; then *name is the tool's. */
 int chat_ai_sdk_part_call(chat_json_doc_t *doc, const chat_json_t *part,
-                          chat_str_t *name);
+                          chat_str_t type, chat_str_t *name);
 
 /* A call of the stream. */
 typedef struct {

@@ -204,7 +204,8 @@ put_call(const history_t *h)
 {
     int                asks;
     const chat_json_t *part = h->part;
-    chat_ai_sdk_part_e state = chat_ai_sdk_part_state(h->doc, part);
+    chat_ai_sdk_part_e state =
+        chat_ai_sdk_part_state(h->doc, chat_json_get(h->doc, part, "state"));
     const chat_json_t *approval = chat_json_get(h->doc, part, "approval");
 
     asks = has_members(h, approval, IN_ASK);
@@ -331,7 +332,7 @@ put_part(history_t *h, const chat_json_t *part)
         return;
     }
 
-    if (chat_ai_sdk_part_call(h->doc, part, &h->name)) {
+    if (chat_ai_sdk_part_call(h->doc, part, type, &h->name)) {
         h->part = part;
         h->dynamic = chat_str_is(type, "dynamic-tool");
 

@@ -203,27 +203,27 @@ read_output(reader_t *r, unsigned outcome)
 
 /* All types of chunk that mean something; needs_id: OPAQUE without an id. */
 static const struct {
-    const char *type;
+    chat_str_t type;
     void (*read)(reader_t *r, unsigned value);
     unsigned value;
     unsigned needs_id;
 } chunks[] = {
-    { "start", start_turn, 0, 0 },
-    { "start-step", plain, CHAT_EVENT_STEP_OPEN, 0 },
-    { "finish-step", plain, CHAT_EVENT_STEP_SEAL, 0 },
-    { "reset-step", plain, CHAT_EVENT_STEP_RESET, 0 },
-    { "finish", end_turn, CHAT_END_FINISHED, 0 },
-    { "abort", end_turn, CHAT_END_ABORTED, 0 },
-    { "error", end_turn, CHAT_END_FAILED, 0 },
-    { "tool-input-start", input_start, 0, 1 },
-    { "tool-input-delta", input_delta, 0, 1 },
-    { "tool-input-available", input_ready, 0, 1 },
-    { "tool-input-error", input_ready, 1, 1 },
-    { "tool-approval-request", ask, 0, 1 },
-    { "tool-approval-response", decide, 0, 0 },
-    { "tool-output-available", read_output, CHAT_OUTCOME_OK, 1 },
-    { "tool-output-error", read_output, CHAT_OUTCOME_ERROR, 1 },
-    { "tool-output-denied", read_output, CHAT_OUTCOME_DENIED, 1 },
+    { CHAT_STR("start"), start_turn, 0, 0 },
+    { CHAT_STR("start-step"), plain, CHAT_EVENT_STEP_OPEN, 0 },
+    { CHAT_STR("finish-step"), plain, CHAT_EVENT_STEP_SEAL, 0 },
+    { CHAT_STR("reset-step"), plain, CHAT_EVENT_STEP_RESET, 0 },
+    { CHAT_STR("finish"), end_turn, CHAT_END_FINISHED, 0 },
+    { CHAT_STR("abort"), end_turn, CHAT_END_ABORTED, 0 },
+    { CHAT_STR("error"), end_turn, CHAT_END_FAILED, 0 },
+    { CHAT_STR("tool-input-start"), input_start, 0, 1 },
+    { CHAT_STR("tool-input-delta"), input_delta, 0, 1 },
+    { CHAT_STR("tool-input-available"), input_ready, 0, 1 },
+    { CHAT_STR("tool-input-error"), input_ready, 1, 1 },
+    { CHAT_STR("tool-approval-request"), ask, 0, 1 },
+    { CHAT_STR("tool-approval-response"), decide, 0, 0 },
+    { CHAT_STR("tool-output-available"), read_output, CHAT_OUTCOME_OK, 1 },
+    { CHAT_STR("tool-output-error"), read_output, CHAT_OUTCOME_ERROR, 1 },
+    { CHAT_STR("tool-output-denied"), read_output, CHAT_OUTCOME_DENIED, 1 },
 };
 
 
@@ -250,8 +250,9 @@ chat_rc_e
 chat_ai_sdk_read(void *reader, const chat_frame_t *frame)
 {
     size_t             i;
-    const chat_json_t *type;
+    chat_str_t         type;
     reader_t          *r = reader;
+    const chat_json_t *node;
 
     if (r->reader.doc == NULL) {
         if (!chat_str_is(frame->data, "[DONE]")) {
@@ -262,21 +263,22 @@ chat_ai_sdk_read(void *reader, const chat_frame_t *frame)
         return CHAT_OK;
     }
 
-    type = member(r, "type");
-    if (type == NULL || type->type != CHAT_JSON_STRING) {
+    node = member(r, "type");
+    if (node == NULL || node->type != CHAT_JSON_STRING) {
         return CHAT_DECLINED;
     }
 
+    type = chat_json_string(r->reader.doc, node);
+
     /* other dialects have types, too */
-    if (!r->reader.begun && !may_begin(chat_json_string(r->reader.doc, type)))
-    {
+    if (!r->reader.begun && !may_begin(type)) {
         return CHAT_DECLINED;
     }
 
     r->id = chat_reader_text(&r->reader, "toolCallId");
 
     for (i = 0; i < sizeof(chunks) / sizeof(chunks[0]); i++) {
-        if (chat_json_is(r->reader.doc, type, chunks[i].type)) {
+        if (chat_str_eq(type, chunks[i].type)) {
             if (!chunks[i].needs_id || r->id.len != 0) {
                 chunks[i].read(r, chunks[i].value);
             }
