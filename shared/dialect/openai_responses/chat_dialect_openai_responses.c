@@ -219,16 +219,11 @@ typedef struct {
 
 
 static chat_role_e
-message_role(chat_json_doc_t *doc, const chat_json_t *message,
-             const chat_json_t *type)
+message_role(chat_str_t role)
 {
-    const chat_json_t *node = chat_json_get(doc, message, "role");
-    chat_str_t         role = chat_json_string(doc, node);
-
     return chat_str_is(role, "assistant") ? CHAT_ROLE_ASSISTANT
            : chat_str_is(role, "user")    ? CHAT_ROLE_USER
-           : node != NULL || type != NULL ? CHAT_ROLE_OTHER
-                                          : CHAT_ROLE_ASIDE;
+                                          : CHAT_ROLE_OTHER;
 }
 
 
@@ -238,15 +233,15 @@ item_role(chat_transcript_t *t)
     int                answers;
     input_t           *input = t->data;
     chat_str_t         type;
-    const chat_json_t *node, *execution;
+    const chat_json_t *node, *role;
 
-    chat_json_pick(t->doc, t->message, "type", &node, "call_id", &t->id,
-                   "execution", &execution);
+    chat_json_pick(t->doc, t->message, "type", &node, "role", &role, "call_id",
+                   &t->id);
     type = chat_json_string(t->doc, node);
     input->type = NULL;
 
-    if (node == NULL || chat_str_is(type, "message")) {
-        return message_role(t->doc, t->message, node);
+    if (chat_str_is(type, "message") || (node == NULL && role != NULL)) {
+        return message_role(chat_json_string(t->doc, role));
     }
 
     /* clients refer by id to items of the model */
@@ -266,8 +261,9 @@ item_role(chat_transcript_t *t)
     }
 
     /* the server's own searches come back in the transcript */
-    return chat_json_is(t->doc, execution, "server") ? CHAT_ROLE_ASIDE
-                                                     : CHAT_ROLE_RESULTS;
+    return chat_json_has(t->doc, t->message, "execution", "server")
+               ? CHAT_ROLE_ASIDE
+               : CHAT_ROLE_RESULTS;
 }
 
 
