@@ -16,7 +16,6 @@
  */
 
 #include "dialect/openai_responses/chat_dialect_openai_responses.h"
-#include "json/chat_json_scan.h"
 
 #define CHAT_RESPONSES_ID 12 /* bytes of the digest in a made-up id */
 
@@ -167,27 +166,37 @@ read_call(chat_json_doc_t *doc, const chat_json_t *item,
 }
 
 
+/* The type of the call that the item is, name and call_id; NULL: none. */
+static const chat_responses_type_t *
+find_call(chat_json_doc_t *doc, const chat_json_t *item, chat_str_t *name,
+          const chat_json_t **call_id)
+{
+    int                          answers;
+    chat_str_t                   says;
+    const chat_json_t           *node, *own;
+    const chat_responses_type_t *type;
+
+    chat_json_pick(doc, item, "type", &node, "name", &own, "call_id", call_id);
+    says = chat_json_string(doc, node);
+    *name = chat_json_string(doc, own);
+    *name = name->len != 0 ? *name : says;
+    type = find_type(says, &answers);
+    return answers ? NULL : type;
+}
+
+
 int
 chat_responses_call(chat_json_doc_t *doc, const chat_json_t *item,
                     chat_responses_call_t *call)
 {
-    int                answers;
-    chat_str_t         says;
-    const chat_json_t *type, *name, *call_id;
+    const chat_json_t *call_id;
 
-    chat_json_pick(doc, item, "type", &type, "name", &name, "call_id",
-                   &call_id);
-    says = chat_json_string(doc, type);
-    call->type = find_type(says, &answers);
-
-    if (call->type == NULL || answers) {
-        return 0;
+    call->type = find_call(doc, item, &call->name, &call_id);
+    if (call->type != NULL) {
+        read_call(doc, item, call_id, call);
     }
 
-    read_call(doc, item, call_id, call);
-    call->name = chat_json_string(doc, name);
-    call->name = call->name.len != 0 ? call->name : says;
-    return 1;
+    return call->type != NULL;
 }
 
 
@@ -301,21 +310,20 @@ static chat_str_t
 call_args(chat_json_doc_t *doc, const chat_json_t *item,
           const chat_json_t **args)
 {
-    chat_responses_call_t call = { .name = { NULL, 0 } };
+    chat_str_t                   name;
+    const chat_json_t           *call_id;
+    const chat_responses_type_t *type = find_call(doc, item, &name, &call_id);
 
     /* it was one before: there is no memory */
-    if (chat_responses_call(doc, item, &call)) {
-        *args = chat_responses_args(doc, item, call.type);
+    if (type != NULL) {
+        *args = chat_responses_args(doc, item, type);
     }
 
-    return call.name;
+    return name;
 }
 
 
-/*
- * Adds what an answer says: two members, where it has them. mix: NULL where
- * neither must stand twice.
- */
+/* Adds what an answer says: two members, where it has them. */
 static chat_rc_e
 hash_answer(chat_json_doc_t *doc, const chat_json_t *item, chat_mix_t *mix)
 {
@@ -327,7 +335,7 @@ hash_answer(chat_json_doc_t *doc, const chat_json_t *item, chat_mix_t *mix)
 
     for (i = 0; i < 2 && rc == CHAT_OK; i++) {
         says = type->says[i] ? chat_json_get(doc, item, type->says[i]) : NULL;
-        rc = mix ? chat_json_mix(doc, says, mix) : CHAT_OK;
+        rc = chat_json_mix(doc, says, mix);
     }
 
     return rc;
@@ -337,7 +345,8 @@ hash_answer(chat_json_doc_t *doc, const chat_json_t *item, chat_mix_t *mix)
 static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
-    const input_t *input = t->data;
+    const input_t     *input = t->data;
+    const chat_json_t *status, *output, *tools;
 
     if (call->bare) {
         call->kind = input->type->kind;
@@ -353,18 +362,15 @@ call_result(chat_transcript_t *t, chat_call_t *call)
         return;
     }
 
+    /* what the digest is made of must not stand twice */
+    chat_json_pick(t->doc, call->result, "status", &status, "output", &output,
+                   "tools", &tools);
     call->payload = chat_json_raw(t->doc, call->result);
     call->said = call->payload;
     call->value = call->result;
     call->hash = hash_answer;
-    call->outcome = chat_json_has(t->doc, call->result, "status", "failed")
-                        ? CHAT_OUTCOME_ERROR
-                        : CHAT_OUTCOME_OK;
-
-    /* what the digest is made of must not stand twice */
-    if ((call->result->has & (CHAT_JSON_VARIED | CHAT_JSON_KEYS)) != 0) {
-        (void) hash_answer(t->doc, call->result, NULL);
-    }
+    call->outcome = chat_json_is(t->doc, status, "failed") ? CHAT_OUTCOME_ERROR
+                                                           : CHAT_OUTCOME_OK;
 }
 
 

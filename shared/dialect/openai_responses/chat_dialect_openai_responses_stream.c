@@ -161,10 +161,10 @@ read_item(reader_t *r, chat_str_t type, const chat_json_t *node, int32_t index)
     chat_responses_call_t call;
     live_t               *own;
 
-    item = chat_reader_get(reader, "item");
-    delta = chat_reader_get(reader, "delta");
+    chat_json_pick(reader->doc, reader->doc->root, "item", &item, "delta",
+                   &delta, NULL, NULL);
 
-    if (chat_responses_call(reader->doc, item, &call)) {
+    if (item != NULL && chat_responses_call(reader->doc, item, &call)) {
         if (chat_str_is(type, "response.output_item.added")) {
             (void) open_call(r, place, &call, 0);
 
