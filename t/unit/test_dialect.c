@@ -415,6 +415,91 @@ a_message_that_says_nothing_leaves_no_trace(void **state)
 }
 
 
+#define CALL(id) \
+    "{'id':'" id \
+    "','type':'function','function':{'name':'f','arguments':'{}'}}"
+#define CALLS(calls) "{'id':'1','role':'assistant','toolCalls':[" calls "]}"
+
+
+/* Signs a run behind these messages, in which ' stands for a quote. */
+static void
+sign_thread(const char *messages, unsigned char signature[16])
+{
+    char           body[1024], *p;
+    chat_request_t rq;
+
+    (void) snprintf(body, sizeof(body),
+                    "{'threadId':'t','runId':'r','messages':[%s,"
+                    "{'role':'user','content':'go'}," CALLS(
+                        CALL("z")) ",{'role':'tool','toolCallId':'z'}]}",
+                    messages);
+
+    for (p = strchr(body, '\''); p != NULL; p = strchr(p, '\'')) {
+        *p = '"';
+    }
+
+    sign("/a", body, 7, &rq);
+    memcpy(signature, rq.signature, 16);
+}
+
+
+/* Texts before the NULL of a row say what its first does, no other does. */
+static void
+messages_of_a_thread_are_compared_by_what_they_say(void **state)
+{
+    int                      same;
+    size_t                   i;
+    unsigned char            want[16], other[16];
+    const char *const       *text;
+    static const char *const rows[][12] = {
+        { "{'id':'1','role':'user','content':'a'}",
+          "{'id':'2','role':'user','content':'a'}",
+          "{'id':'1' ,'role':'user','content':'a'}",
+          "{'id':'1','role':'user' ,'content':'a'}",
+          "{'id':'1','role':'user','content': 'a'}",
+          "{'role':'user','content':'\\u0061'}",
+          "{'id':'1','role':'user','content':'a','x':'b'}", NULL,
+          "{'id':'1','role':'tool','content':'a'}",
+          "{'id':'1','role':'user','content':'b'}",
+          "{'id':'1','role':'user','toolCallId':'b','content':'a'}" },
+        { "{'id':'1','role':'tool','toolCallId':'a','content':'b'}",
+          "{'id':'1','toolCallId':'a','role':'tool','content':'b'}",
+          "{'id':'1','role':'tool','toolCallId':'a' ,'content':'b'}",
+          "{'id':'1','role':'tool','toolCallId':'a','content':'b','error':''}",
+          NULL, "{'id':'1','role':'tool','toolCallId':'b','content':'b'}",
+          "{'id':'1','role':'tool','toolCallId':'a','content':'b','error':'c'"
+          "}",
+          "{'id':'1','role':'tool','toolCallId':'a','content':''}" },
+        { CALLS(CALL("a") "," CALL("b")),
+          CALLS(CALL("a")) "," CALLS(CALL("b")),
+          CALLS(CALL("a") " , " CALL("b")),
+          CALLS("{'id':'a' ,'type':'function','function':{'name':'f',"
+                "'arguments':'{}'}}," CALL("b")),
+          CALLS("{'id':'a','function':{'name':'f','arguments':'{}'},'x':1},"
+                "{'function':{'arguments':'{}','name':'f'},'id':'b'}"),
+          NULL, CALLS(CALL("a") "," CALL("c")),
+          CALLS(CALL("a") ",{'id':'b','type':'function','function':"
+                          "{'name':'g','arguments':'{}'}}"),
+          CALLS(CALL("a") ",{'id':'b','type':'function','function':"
+                          "{'name':'f','arguments':'[]'}}"),
+          CALLS(CALL("a") "," CALL("b") "," CALL("c")) },
+    };
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        sign_thread(rows[i][0], want);
+
+        for (text = rows[i], same = 1; *text != NULL || same; text++) {
+            same &= *text != NULL;
+
+            if (*text != NULL) {
+                sign_thread(*text, other);
+                assert_int_equal(memcmp(other, want, 16) == 0, same);
+            }
+        }
+    }
+}
+
+
 /* What a body's words take ends with its tree: the request may wait long. */
 static void
 words_of_any_form_take_no_memory_of_the_request(void **state)
@@ -498,6 +583,7 @@ main(void)
         cmocka_unit_test(a_body_that_says_two_things_is_refused),
         cmocka_unit_test(s97_another_model_or_stream_is_another_signature),
         cmocka_unit_test(a_message_that_says_nothing_leaves_no_trace),
+        cmocka_unit_test(messages_of_a_thread_are_compared_by_what_they_say),
         cmocka_unit_test(s110_transcripts_of_a_batch_are_compared_by_value),
         cmocka_unit_test(s110_each_message_is_compared_by_value),
         cmocka_unit_test(words_of_any_form_take_no_memory_of_the_request),

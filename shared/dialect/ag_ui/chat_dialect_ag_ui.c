@@ -12,6 +12,10 @@
  */
 
 #include "dialect/ag_ui/chat_dialect_ag_ui.h"
+#include "json/chat_json_scan.h"
+
+/* What most clients write between id and name of a call. */
+#define CHAT_AG_UI_TYPE ",\"type\":\"function\",\"function\":{\"name\":"
 
 
 /* ---- calls and results ---- */
@@ -21,11 +25,13 @@ const chat_json_t *
 chat_ag_ui_tool_said(chat_json_doc_t *doc, const chat_json_t *message,
                      chat_outcome_e *outcome)
 {
-    const chat_json_t *content = chat_json_get(doc, message, "content");
-    const chat_json_t *error =
-        chat_json_typed(doc, message, "error", CHAT_JSON_STRING);
-    int failed = error != NULL && error->end - error->start > 2;
+    int                failed;
+    const chat_json_t *content, *error;
 
+    chat_json_pick(doc, message, "content", &content, "error", &error, NULL,
+                   NULL);
+    failed = error != NULL && error->type == CHAT_JSON_STRING
+             && error->end - error->start > 2;
     *outcome = failed ? CHAT_OUTCOME_ERROR : CHAT_OUTCOME_OK;
 
     return failed ? error : content;
@@ -93,16 +99,15 @@ static void
 message_calls(chat_transcript_t *t)
 {
     chat_call_t       *call;
-    const chat_json_t *node = chat_json_first(t->member);
+    const chat_json_t *id, *function, *node = chat_json_first(t->member);
 
     for (/* void */; node != NULL; node = node->next) {
-        call =
-            chat_transcript_call(t, node, chat_json_text(t->doc, node, "id"));
+        chat_json_pick(t->doc, node, "id", &id, "function", &function, NULL,
+                       NULL);
+        call = chat_transcript_call(t, node, chat_json_string(t->doc, id));
         if (call != NULL) {
             call->kind = chat_ag_ui_kind(
-                t->rq,
-                chat_json_text(t->doc, chat_json_get(t->doc, node, "function"),
-                               "name"));
+                t->rq, chat_json_text(t->doc, function, "name"));
             call->in_last_message = 1;
         }
     }
@@ -278,63 +283,137 @@ find_front(chat_json_doc_t *doc, const chat_json_t *message,
 /* ---- comparing two transcripts ---- */
 
 
-static void
-say(chat_transcript_digest_t *transcript, const char *what,
-    const chat_json_t *value)
+static inline int
+is_said(const chat_json_t *value)
 {
-    if (value == NULL || value->type == CHAT_JSON_NULL
-        || (value->type == CHAT_JSON_STRING && value->end - value->start == 2))
+    return value != NULL && value->type != CHAT_JSON_NULL
+           && (value->end - value->start != 2
+               || value->type != CHAT_JSON_STRING);
+}
+
+
+static void
+say(chat_transcript_digest_t *to, const char *text, const chat_json_t *value)
+{
+    if (is_said(value)) {
+        chat_buf_puts(to->text, text);
+        chat_json_canon(&to->doc, value, to->text);
+    }
+}
+
+
+/*
+ * The value *next, if text and value stand at this place as say() says them,
+ * else NULL; moves behind it.
+ */
+static inline __attribute__((always_inline)) const chat_json_t *
+stands(const chat_json_doc_t *doc, const char *text, uint32_t *at,
+       const chat_json_t **next)
+{
+    const chat_json_t *value = *next;
+
+    if (value == NULL || value->start != *at + strlen(text)
+        || memcmp(doc->text.data + *at, text, strlen(text)) != 0
+        || (value->has & CHAT_JSON_VARIED) != 0 || !is_said(value))
     {
-        return;
+        return NULL;
     }
 
-    chat_buf_puts(transcript->text, what);
-    chat_json_canon(&transcript->doc, value, transcript->text);
+    *at = value->end;
+    *next = value->next;
+    return value;
 }
 
 
 /* The calls of an assistant's message, each by id, name and arguments. */
 static void
-say_calls(chat_transcript_digest_t *transcript, const chat_json_t *call)
+say_calls(chat_transcript_digest_t *to, const chat_json_t *call)
 {
-    chat_json_doc_t   *doc = &transcript->doc;
-    const chat_json_t *function;
+    uint32_t           at;
+    chat_json_doc_t   *doc = &to->doc;
+    const chat_json_t *id, *function, *name, *args, *next;
 
     for (/* void */; call != NULL; call = call->next) {
-        function = chat_json_get(doc, call, "function");
-        say(transcript, "call", chat_json_get(doc, call, "id"));
-        say(transcript, "name", chat_json_get(doc, function, "name"));
-        say(transcript, "arguments",
-            chat_json_get(doc, function, "arguments"));
+        at = call->start;
+        next = call->child;
+        id = stands(doc, "{\"id\":", &at, &next);
+        function = next ? next->next : NULL;
+        next = function ? function->child : NULL;
+
+        if (id != NULL && stands(doc, CHAT_AG_UI_TYPE, &at, &next)
+            && stands(doc, ",\"arguments\":", &at, &next) && next == NULL
+            && function->next == NULL)
+        {
+            chat_buf_add(to->text, chat_str(doc->text.data + call->start,
+                                            at - call->start));
+            continue;
+        }
+
+        chat_json_pick(doc, call, "id", &id, "function", &function, NULL,
+                       NULL);
+        chat_json_pick(doc, function, "name", &name, "arguments", &args, NULL,
+                       NULL);
+        say(to, "{\"id\":", id);
+        say(to, CHAT_AG_UI_TYPE, name);
+        say(to, ",\"arguments\":", args);
     }
+}
+
+
+static inline int
+is_known(chat_str_t role)
+{
+    return chat_str_is(role, "user") || chat_str_is(role, "assistant")
+           || chat_str_is(role, "tool") || chat_str_is(role, "system")
+           || chat_str_is(role, "developer");
 }
 
 
 /*
  * Two pages of one thread have the same words, calls and results, but not
  * always the same message ids, and one page may lack reasoning and activity. A
- * message without words and calls leaves no trace.
+ * message without words and calls leaves no trace. Behind their ids most stand
+ * in the body as they are said.
  */
 static void
-message_says(chat_transcript_digest_t *transcript, const chat_json_t *message,
+message_says(chat_transcript_digest_t *to, const chat_json_t *message,
              uint32_t until)
 {
-    chat_json_doc_t   *doc = &transcript->doc;
-    const chat_json_t *role = chat_json_get(doc, message, "role");
-    const char *const *what =
-        CHAT_LIST("user", "assistant", "tool", "system", "developer");
+    uint32_t           start, end, at = message->start;
+    chat_json_doc_t   *doc = &to->doc;
+    const chat_json_t *next = message->child;
+    const chat_json_t *role, *content, *calls, *of, *error = NULL;
 
-    while (*what != NULL && !chat_json_is(doc, role, *what)) {
-        what++;
+    (void) stands(doc, "{\"id\":", &at, &next);
+    start = at;
+    role = stands(doc, ",\"role\":", &at, &next);
+    of = stands(doc, ",\"toolCallId\":", &at, &next);
+    content = stands(doc, ",\"content\":", &at, &next);
+    end = at;
+    calls = stands(doc, ",\"toolCalls\":", &at, &next);
+
+    if (next != NULL) {
+        chat_json_pick(doc, message, "role", &role, "content", &content,
+                       "toolCalls", &calls);
+        chat_json_pick(doc, message, "toolCallId", &of, "error", &error, NULL,
+                       NULL);
     }
 
-    if (*what != NULL && message->end <= until) {
-        say(transcript, "of", chat_json_get(doc, message, "toolCallId"));
-        say(transcript, "error", chat_json_get(doc, message, "error"));
-        say(transcript, *what, chat_json_get(doc, message, "content"));
-        say_calls(transcript,
-                  chat_json_first(chat_json_get(doc, message, "toolCalls")));
+    if (message->end > until || !is_known(chat_json_string(doc, role))) {
+        return;
     }
+
+    if (next == NULL && content != NULL) {
+        chat_buf_add(to->text, chat_str(doc->text.data + start, end - start));
+
+    } else if (next != NULL || of != NULL) {
+        say(to, ",\"error\":", error);
+        say(to, ",\"role\":", is_said(content) ? role : NULL);
+        say(to, ",\"toolCallId\":", of);
+        say(to, ",\"content\":", content);
+    }
+
+    say_calls(to, chat_json_first(calls));
 }
 
 
