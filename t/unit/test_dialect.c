@@ -388,6 +388,57 @@ s110_each_message_is_compared_by_value(void **state)
 }
 
 
+/* Signs a message of parts, in two where split is 1; a letter is a text. */
+static void
+sign_parts(const char *letters, int split, unsigned char signature[16])
+{
+    size_t         i;
+    char           text[CHAT_TRANSCRIPT_TEXT + 1] = "";
+    chat_buf_t     body = { 0 };
+    chat_request_t rq;
+
+    chat_buf_puts(&body, "{\"messages\":[{\"role\":\"assistant\",\"parts\":[");
+
+    for (i = 0; letters[i] != '\0'; i++) {
+        memset(text, letters[i], i % 2 ? sizeof(text) - 1 : 9);
+        chat_buf_format(&body, "%s{\"type\":\"text\",\"text\":\"%s\"}",
+                        i == 0                ? ""
+                        : split && i % 3 == 0 ? "]},{\"role\":\"assistant\","
+                                                "\"parts\":["
+                                              : ",",
+                        text);
+    }
+
+    chat_buf_puts(&body,
+                  ",{\"type\":\"tool-f\",\"toolCallId\":\"a\",\"state\":"
+                  "\"output-available\",\"input\":{},\"output\":1}]}]}");
+    chat_buf_add(&body, chat_str("", 1));
+    sign("/api/chat", (char *) body.data, 7, &rq);
+    memcpy(signature, rq.signature, 16);
+    chat_arena_reset(arena);
+    chat_buf_free(&body);
+}
+
+
+static void
+s110_each_part_of_a_long_message_is_compared(void **state)
+{
+    unsigned char want[16], other[16];
+    char          letters[] = "aaaaaaa", *letter;
+
+    sign_parts(letters, 0, want);
+    sign_parts(letters, 1, other);
+    assert_memory_equal(other, want, 16);
+
+    for (letter = letters; *letter != '\0'; letter++) {
+        *letter = 'b';
+        sign_parts(letters, 0, other);
+        assert_memory_not_equal(other, want, 16);
+        *letter = 'a';
+    }
+}
+
+
 /* Another page may lack it, whatever is hashed before it. */
 static void
 a_message_that_says_nothing_leaves_no_trace(void **state)
@@ -586,6 +637,7 @@ main(void)
         cmocka_unit_test(messages_of_a_thread_are_compared_by_what_they_say),
         cmocka_unit_test(s110_transcripts_of_a_batch_are_compared_by_value),
         cmocka_unit_test(s110_each_message_is_compared_by_value),
+        cmocka_unit_test(s110_each_part_of_a_long_message_is_compared),
         cmocka_unit_test(words_of_any_form_take_no_memory_of_the_request),
         cmocka_unit_test(
             s113_providers_clients_read_words_that_agents_retry_on),

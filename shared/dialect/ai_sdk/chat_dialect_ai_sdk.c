@@ -528,6 +528,12 @@ message_says(chat_transcript_digest_t *transcript, const chat_json_t *message,
                 }
             }
         }
+
+        /* one message can be the whole transcript */
+        if (text->len >= CHAT_TRANSCRIPT_TEXT) {
+            chat_mix_add(&transcript->mix, chat_buf_str(text));
+            text->len = 0;
+        }
     }
 }
 
