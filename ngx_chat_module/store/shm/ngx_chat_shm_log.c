@@ -148,6 +148,9 @@ page_with_room(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
         page->used = 0;
     }
 
+    /* a worker that is killed must leave a list with an end */
+    page->queue.next = pages;
+    ngx_memory_barrier();
     ngx_queue_insert_tail(pages, &page->queue);
     return page;
 }
@@ -223,10 +226,9 @@ ngx_chat_shm_log_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
 static ngx_queue_t *
 seek_position(ngx_chat_shm_batch_t *batch, uint64_t position)
 {
-    ngx_queue_t *q = ngx_queue_last(&batch->log.pages);
+    ngx_queue_t *pages = &batch->log.pages, *q = ngx_queue_last(pages);
 
-    while (q != ngx_queue_head(&batch->log.pages) && !is_reached(q, position))
-    {
+    while (ngx_queue_prev(q) != pages && !is_reached(q, position)) {
         q = ngx_queue_prev(q);
     }
 
