@@ -192,9 +192,12 @@ ngx_chat_shm_fact_t *ngx_chat_shm_facts_get(ngx_chat_shm_ctx_t   *ctx,
 void ngx_chat_shm_facts_drop(ngx_chat_shm_ctx_t   *ctx,
                              ngx_chat_shm_batch_t *batch, chat_str_t field);
 
-/* Notifies the workers that watch the batch, and the last claimant's. */
-void ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
-                               const ngx_chat_shm_batch_t *batch);
+/*
+ * Notifies the workers that watch the batch, and the last claimant's. 1: it
+ * has watches.
+ */
+ngx_uint_t ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
+                                     const ngx_chat_shm_batch_t *batch);
 
 /* Frees all facts and the log. */
 void ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t   *ctx,

@@ -5,9 +5,9 @@
  * fit, all count as changed. The eventfd says that the list is not empty. It
  * is written in the next turn of the event loop, when the request that changed
  * the key has gone upstream: a worker that is woken earlier competes with it
- * for the mutex, for the claim and for the CPU. After a claim this waits a
- * little longer, or for the next change: all that a request that waits learns
- * of it is that it waits for an answer.
+ * for the mutex, for the claim and for the CPU. After a claim of a batch with
+ * watches this waits a little longer, or for the next change: the siblings
+ * that wait learn of it only that they wait for an answer.
  * A worker's name is slot.generation.pid.
  */
 

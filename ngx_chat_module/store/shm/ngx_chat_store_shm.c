@@ -191,11 +191,9 @@ shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
                        watch ? &shm->base.wait : NULL, &added);
 
         batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
-        if (added != 0) {
-            ngx_chat_shm_facts_notify(shm, batch);
-        }
-
-        if (batch->claim != claim) {
+        if (added != 0 && ngx_chat_shm_facts_notify(shm, batch)
+            && batch->claim != claim)
+        {
             ngx_chat_shm_workers_delay(shm);
         }
     }
@@ -255,7 +253,7 @@ shm_append(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
         && ngx_chat_shm_log_put(shm, batch, position, bytes, last, keep))
     {
         batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
-        ngx_chat_shm_facts_notify(shm, batch);
+        (void) ngx_chat_shm_facts_notify(shm, batch);
     }
 
     ngx_shmtx_unlock(&shm->shpool->mutex);
@@ -287,7 +285,7 @@ shm_clear(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
 
     batch = ngx_chat_shm_facts_make(shm, key);
     if (batch != NULL) {
-        ngx_chat_shm_facts_notify(shm, batch);
+        (void) ngx_chat_shm_facts_notify(shm, batch);
         ngx_chat_shm_facts_clear(shm, batch);
         (void) ngx_chat_shm_facts_put(shm, batch, &shm->base.cleared);
         batch->expires = ngx_time() + (time_t) ttl;
