@@ -8,7 +8,7 @@
  * back through a second server with chat.
  */
 import assert from 'node:assert/strict';
-import { gate, pause, until } from '../lib/harness.mjs';
+import { gate, until } from '../lib/harness.mjs';
 import { handled } from '../lib/handled.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects, names } from '../lib/dialects.mjs';
@@ -249,26 +249,6 @@ for (const key of Object.keys(dialects)) {
         /forged/);
     });
 }
-
-live('a hold ends with the claim of its batch, before there is an answer',
-  async (t) => {
-    const scene = await slow(t, 'openai_chat', { hold: '300ms' });
-    for (let i = 0; i < 4; i++) {
-      scene.arm();
-      const batch = new Batch(scene, 2);
-      await batch.ask();
-      const one = batch.continue(batch.results([0]));
-      await held(batch, one);
-      const two = batch.continue(batch.results([1]));
-      await until(() => batch.upstream().length === 1);
-      await pause(400);
-      scene.go.open();
-      for (const answer of [one, two]) {
-        assert.equal(await wordsOf(answer), 'none');
-      }
-      batch.released(1);
-    }
-  });
 
 live('a client cannot name an attempt', async (t) => {
   const scene = await stage(t, 'ai_sdk', {});

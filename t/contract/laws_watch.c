@@ -13,8 +13,6 @@
 
 #define LAW_QUIET 100 /* ms without any event */
 #define LAW_KEYS 300
-#define LAW_CLAIMS 12
-#define LAW_SOON 8 /* ms, of the fastest */
 
 
 static void
@@ -395,34 +393,6 @@ law_hundreds_of_keys(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-static void
-law_claims_delay_no_others(ngx_chat_law_t *law, ngx_uint_t step)
-{
-    u_char     text[2][32];
-    ngx_uint_t took = ngx_current_msec - (ngx_msec_t) (uintptr_t) law->data;
-
-    if (step == 0) {
-        ngx_chat_law_watch(law, 0, 0, 0, "");
-        return;
-    }
-
-    law->number = step > 2 ? ngx_min(law->number, took) : took;
-
-    if (step == LAW_CLAIMS) {
-        ngx_chat_law_check(law, law->number < LAW_SOON, "each came late");
-        ngx_chat_law_end(law);
-        return;
-    }
-
-    (void) ngx_sprintf(text[0], "a/%ui=1%Z", step);
-    (void) ngx_sprintf(text[1], "claim/%ui=w%Z", step);
-    law->data = (void *) (uintptr_t) ngx_current_msec;
-    ngx_chat_law_join(law, NGX_CHAT_LAW_NO_OP, 0, (char *) text[0]);
-    ngx_chat_law_join(law, NGX_CHAT_LAW_NO_OP, 1, (char *) text[1]);
-    ngx_chat_law_await(law, 0);
-}
-
-
 const ngx_chat_law_def_t ngx_chat_laws_of_watches[] = {
     { "a-watch-puts-and-answers-as-a-join", law_watch_answers_as_a_join, 0 },
     { "each-addition-notifies", law_each_addition_notifies, 0 },
@@ -435,7 +405,5 @@ const ngx_chat_law_def_t ngx_chat_laws_of_watches[] = {
     { "the-last-claimant-is-notified", law_claimant_is_notified, 0 },
     { "the-store-is-asked-inside-notify", law_notify_may_ask, 0 },
     { "hundreds-of-keys-in-one-wake-up", law_hundreds_of_keys, 0 },
-    { "claims-of-keys-without-watches-delay-no-others",
-      law_claims_delay_no_others, 0 },
     { NULL, NULL, 0 }
 };

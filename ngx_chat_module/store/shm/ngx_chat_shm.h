@@ -82,7 +82,7 @@ typedef struct {
     ngx_slab_pool_t       *shpool;
     ngx_int_t              slot;   /* of this worker; -1: none */
     ngx_event_t           *wakes;  /* of its eventfd; NULL: none */
-    ngx_event_t            waking; /* is due while workers are to be woken: */
+    ngx_event_t            waking; /* posted while others are to be woken: */
     u_char                 woken[NGX_CHAT_SHM_SLOTS];
     u_char                 worker[NGX_CHAT_SHM_NAME]; /* the slot may have
                                                          another one later */
@@ -192,12 +192,9 @@ ngx_chat_shm_fact_t *ngx_chat_shm_facts_get(ngx_chat_shm_ctx_t   *ctx,
 void ngx_chat_shm_facts_drop(ngx_chat_shm_ctx_t   *ctx,
                              ngx_chat_shm_batch_t *batch, chat_str_t field);
 
-/*
- * Notifies the workers that watch the batch, and the last claimant's. 1: it
- * has watches.
- */
-ngx_uint_t ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
-                                     const ngx_chat_shm_batch_t *batch);
+/* Notifies the workers that watch the batch, and the last claimant's. */
+void ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
+                               const ngx_chat_shm_batch_t *batch);
 
 /* Frees all facts and the log. */
 void ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t   *ctx,
@@ -255,12 +252,6 @@ ngx_int_t ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx,
 /* Tells a worker that a key has changed. */
 void ngx_chat_shm_workers_notify(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
                                  uint64_t prefix);
-
-/*
- * Delays those notifications by some milliseconds, or until the next one; none
- * of them twice.
- */
-void ngx_chat_shm_workers_delay(ngx_chat_shm_ctx_t *ctx);
 
 /* alive() of the store, with or without the mutex. */
 int ngx_chat_shm_alive(chat_store_t *store, chat_str_t worker);

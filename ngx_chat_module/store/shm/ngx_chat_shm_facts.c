@@ -213,17 +213,15 @@ ngx_chat_shm_touch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
 }
 
 
-ngx_uint_t
+void
 ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
                           const ngx_chat_shm_batch_t *batch)
 {
     uint64_t                   prefix = chat_word_at(batch->name.bytes);
-    ngx_uint_t                 waits = 0;
     chat_str_t                 worker, value;
     const ngx_chat_shm_fact_t *fact = batch->first;
 
     for (; fact != NULL && is_wait(fact, &worker); fact = fact->next) {
-        waits = 1;
         ngx_chat_shm_workers_notify(ctx, worker, prefix);
     }
 
@@ -231,8 +229,6 @@ ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
         value = value_of(batch->claim);
         ngx_chat_shm_workers_notify(ctx, chat_str_cut(&value, ' '), prefix);
     }
-
-    return waits;
 }
 
 
@@ -325,7 +321,7 @@ evict_one(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 
         if (held || (!is_watched(ctx, batch) && !is_claimed(ctx, batch))) {
             if (held) {
-                (void) ngx_chat_shm_facts_notify(ctx, batch);
+                ngx_chat_shm_facts_notify(ctx, batch);
             } else {
                 log_pruned(ctx, "idle batches");
             }

@@ -5,9 +5,7 @@
  * fit, all count as changed. The eventfd says that the list is not empty. It
  * is written in the next turn of the event loop, when the request that changed
  * the key has gone upstream: a worker that is woken earlier competes with it
- * for the mutex, for the claim and for the CPU. After a claim of a batch with
- * watches this waits a little longer, or for the next change: the siblings
- * that wait learn of it only that they wait for an answer.
+ * for the mutex, for the claim and for the CPU.
  * A worker's name is slot.generation.pid.
  */
 
@@ -18,8 +16,6 @@
 #include <sys/eventfd.h>
 
 #include "store/shm/ngx_chat_shm.h"
-
-#define NGX_CHAT_SHM_DELAY 10 /* ms */
 
 static void on_wake(ngx_event_t *ev);
 
@@ -106,22 +102,14 @@ take_slot(ngx_chat_shm_t *sh, ngx_uint_t *reaped)
 }
 
 
-/*
- * This worker needs no write: its event loop runs. A write fails if the
- * counter is full: the worker wakes anyway.
- */
+/* A write fails if the counter is full: the worker wakes anyway. */
 static void
-wake_now(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_slot_t *slot)
+write_event(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_slot_t *slot)
 {
     uint64_t one = 1;
 
-    if (ctx->wakes != NULL && slot->pid == ngx_pid) {
-        on_wake(ctx->wakes);
-
-    } else if (write(ctx->events->fds[slot - ctx->sh->slots], &one,
-                     sizeof(one))
-               == -1)
-    {
+    if (write(ctx->events->fds[slot - ctx->sh->slots], &one, sizeof(one))
+        == -1) {
         return;
     }
 }
@@ -133,35 +121,28 @@ on_waking(ngx_event_t *ev)
     ngx_uint_t          i;
     ngx_chat_shm_ctx_t *ctx = ev->data;
 
-    ngx_chat_event_cancel(ev);
-
     for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
         if (ctx->woken[i]) {
             ctx->woken[i] = 0;
-            wake_now(ctx, &ctx->sh->slots[i]);
+            write_event(ctx, &ctx->sh->slots[i]);
         }
     }
 }
 
 
+/* This worker needs no write: its event loop runs. */
 static void
 wake(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_slot_t *slot)
 {
     if (ctx->wakes == NULL) {
-        wake_now(ctx, slot);
+        write_event(ctx, slot);
+
+    } else if (slot->pid == ngx_pid) {
+        ngx_post_event(ctx->wakes, &ngx_posted_next_events);
+
     } else {
         ctx->woken[slot - ctx->sh->slots] = 1;
         ngx_post_event(&ctx->waking, &ngx_posted_next_events);
-    }
-}
-
-
-void
-ngx_chat_shm_workers_delay(ngx_chat_shm_ctx_t *ctx)
-{
-    if (ctx->waking.posted && !ctx->waking.timer_set) {
-        ngx_delete_posted_event(&ctx->waking);
-        ngx_add_timer(&ctx->waking, NGX_CHAT_SHM_DELAY);
     }
 }
 
@@ -254,7 +235,7 @@ on_wake(ngx_event_t *ev)
     ngx_chat_shm_ctx_t  *ctx = c->data;
     ngx_chat_shm_slot_t *slot = &ctx->sh->slots[ctx->slot];
 
-    /* not ready: woken by this worker itself */
+    /* not ready: posted by this worker itself */
     while (ev->ready) {
         ev->ready = read(c->fd, &count, sizeof(count)) > 0;
     }

@@ -171,7 +171,6 @@ shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     size_t                most = store->most_facts;
     ngx_int_t             rc = n || watch ? NGX_ERROR : NGX_OK, added = 0;
     chat_facts_t         *reply = NULL;
-    ngx_chat_shm_fact_t  *claim;
     ngx_chat_shm_batch_t *batch;
     ngx_chat_shm_ctx_t   *shm = (ngx_chat_shm_ctx_t *) store;
 
@@ -186,15 +185,12 @@ shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
                        : ngx_chat_shm_facts_find(shm, key);
 
     if (batch != NULL) {
-        claim = batch->claim;
         rc = put_facts(shm, batch, facts, n, most * (op ? 1 : 2),
                        watch ? &shm->base.wait : NULL, &added);
 
         batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
-        if (added != 0 && ngx_chat_shm_facts_notify(shm, batch)
-            && batch->claim != claim)
-        {
-            ngx_chat_shm_workers_delay(shm);
+        if (added != 0) {
+            ngx_chat_shm_facts_notify(shm, batch);
         }
     }
 
@@ -253,7 +249,7 @@ shm_append(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
         && ngx_chat_shm_log_put(shm, batch, position, bytes, last, keep))
     {
         batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
-        (void) ngx_chat_shm_facts_notify(shm, batch);
+        ngx_chat_shm_facts_notify(shm, batch);
     }
 
     ngx_shmtx_unlock(&shm->shpool->mutex);
@@ -285,7 +281,7 @@ shm_clear(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
 
     batch = ngx_chat_shm_facts_make(shm, key);
     if (batch != NULL) {
-        (void) ngx_chat_shm_facts_notify(shm, batch);
+        ngx_chat_shm_facts_notify(shm, batch);
         ngx_chat_shm_facts_clear(shm, batch);
         (void) ngx_chat_shm_facts_put(shm, batch, &shm->base.cleared);
         batch->expires = ngx_time() + (time_t) ttl;
