@@ -108,6 +108,26 @@ uri_of(ngx_http_request_t *r)
 }
 
 
+/* Sets the kinds of the calls by "chat_tool". */
+static chat_rc_e
+set_kinds(ngx_chat_ctx_t *ctx)
+{
+    size_t       i;
+    chat_rc_e    rc = CHAT_OK;
+    chat_str_t   name, args;
+    chat_call_t *call;
+
+    for (i = 0; ctx->conf->tools && rc == CHAT_OK && i < ctx->body.rq.ncalls;
+         i++) {
+        call = &ctx->body.rq.calls[i];
+        rc = chat_call_read(call, chat_arena_scratch(), &name, &args);
+        call->kind = ngx_chat_kind(ctx->conf, name, call->kind);
+    }
+
+    return rc;
+}
+
+
 /*
  * Parses ctx->body.text into ctx->body.rq. NGX_ERROR: it cannot be read, for
  * ctx->act.reason.
@@ -115,9 +135,7 @@ uri_of(ngx_http_request_t *r)
 static ngx_int_t
 parse(ngx_chat_ctx_t *ctx)
 {
-    size_t                i;
     chat_rc_e             rc;
-    chat_str_t            name, args;
     ngx_http_request_t   *r = ctx->request;
     chat_str_t            uri = uri_of(r);
     chat_class_e          before = ctx->body.rq.class;
@@ -147,13 +165,7 @@ parse(ngx_chat_ctx_t *ctx)
                                        ctx->body.kept, &ctx->body.rq, &rc);
     }
 
-    for (i = 0; ctx->conf->tools && rc == CHAT_OK && i < ctx->body.rq.ncalls;
-         i++) {
-        rc = chat_call_read(&ctx->body.rq.calls[i], chat_arena_scratch(),
-                            &name, &args);
-        ctx->body.rq.calls[i].kind =
-            ngx_chat_kind(ctx->conf, name, ctx->body.rq.calls[i].kind);
-    }
+    rc = rc == CHAT_OK ? set_kinds(ctx) : rc;
 
     if (rc != CHAT_OK) {
         ctx->act.reason = rc == CHAT_LIMIT      ? limit
