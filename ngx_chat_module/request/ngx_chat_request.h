@@ -48,7 +48,7 @@ ngx_int_t ngx_chat_body_read(ngx_chat_ctx_t *ctx);
  */
 void ngx_chat_body_free_tree(ngx_chat_ctx_t *ctx);
 
-/* Parses the body of a request that was held again. NGX_ERROR: no memory. */
+/* Parses the body again if the request was held. NGX_ERROR: no memory. */
 ngx_int_t ngx_chat_body_restore(ngx_chat_ctx_t *ctx);
 
 /*
