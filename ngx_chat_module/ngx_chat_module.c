@@ -18,7 +18,7 @@
 
 #include "bytes/chat_table.h"
 
-#define NGX_CHAT_KEPT_MEMORY (8 * 1024 * 1024) /* of the heap, if it is free */
+#define NGX_CHAT_KEPT_MEMORY (16 * 1024 * 1024) /* of the heap, if free */
 
 
 /* 1 once the only process of "master_process off" works with the module. */
