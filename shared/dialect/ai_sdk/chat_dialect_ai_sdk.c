@@ -195,7 +195,7 @@ message_calls(chat_transcript_t *t)
             body->text = 0;
             call = chat_transcript_call(t, part, chat_json_string(t->doc, id));
             if (call != NULL) {
-                call->dynamic = type.data[0] == 'd';
+                call->dynamic = chat_str_is(type, "dynamic-tool") & 1;
                 read_call(t, part, call,
                           chat_ai_sdk_part_state(t->doc, state));
             }
