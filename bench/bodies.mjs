@@ -51,6 +51,19 @@ export const ids = (count, serial = '#SERIAL#') =>
   Array.from({ length: count }, (_, i) =>
     `call_Hs82nTb5q${String(i).padStart(4, 'x')}${serial}`);
 
+/* Adds turn(1), turn(2), ... to the messages of a text of about kb KB. */
+export function filled(kb, messages, turn, text) {
+  let left = kb * 1024 - text().length;
+  for (let at = 1; ; at++) {
+    const more = turn(at);
+    left -= JSON.stringify(more).length - 1;
+    if (left < 0) {
+      return text();
+    }
+    messages.push(...more);
+  }
+}
+
 /*
  * A body of OpenAI Chat of about kb KB. kind: chat or agent; last: the
  * messages of its last step, none for a fresh turn.
@@ -63,15 +76,7 @@ export function body(kind, kb, last = []) {
   const text = () => JSON.stringify({ model: 'm', stream: true, messages:
     [...messages, ...end], tools: [{ type: 'function', function: {
     name: 'read_file', parameters: { type: 'object' } } }] });
-  let left = kb * 1024 - text().length;
-  for (let at = 1; ; at++) {
-    const more = turn[kind](at);
-    left -= JSON.stringify(more).length - 1;
-    if (left < 0) {
-      return text();
-    }
-    messages.push(...more);
-  }
+  return filled(kb, messages, turn[kind], text);
 }
 
 /* A complete continuation of two calls, and one that lacks the second. */

@@ -7,7 +7,7 @@
  * these messages, and final() an answer.
  */
 import { dialects } from '../t/lib/dialects.mjs';
-import { earlier, ids, input, words } from './bodies.mjs';
+import { earlier, filled, ids, input, words } from './bodies.mjs';
 
 const schema = { type: 'object', properties: {
   path: { type: 'string', description: 'The path of the file' },
@@ -118,15 +118,8 @@ export function bodyOf(dialect, kind, kb, turn) {
     : [...kind === 'agent' ? [] : form.user('What is it?'), ...step(ids(2),
       0)];
   const messages = form.user('What is the matter?');
-  const text = () => JSON.stringify(form.whole([...messages, ...end]));
-  let left = kb * 1024 - text().length;
-  for (let at = 1; ; at++) {
-    const more = kind === 'agent' ? step(earlier(at), at)
-      : [...form.user(words.user(at)), ...form.says(words.model(at))];
-    left -= JSON.stringify(more).length - 1;
-    if (left < 0) {
-      return text();
-    }
-    messages.push(...more);
-  }
+  const more = (at) => (kind === 'agent' ? step(earlier(at), at)
+    : [...form.user(words.user(at)), ...form.says(words.model(at))]);
+  return filled(kb, messages, more,
+    () => JSON.stringify(form.whole([...messages, ...end])));
 }

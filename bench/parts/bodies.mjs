@@ -109,17 +109,17 @@ const fill = (bench, it) => send(bench, it.port,
   written({ kb: 2, kind: 'chat', turn: 'continuation' }),
   { connections, times: 500 });
 
-async function row(bench, plain, it, { store, ...what }) {
-  const { kb, kind, turn } = what;
-  const file = written(what);
+/* One row. part: of the bench; who: the store, or the dialect. */
+export async function row(bench, plain, it,
+  { part, who, kb, kind, turn, file, most }) {
   const times = Math.ceil(count(bench, kb) / connections);
   const measured = (one) => async () => (await cost(bench, one, file,
     { connections, times })).cost / connections / times;
   const { module } = await bench.compare(
-    `bodies/${store}/${kb} KB ${kind} ${turn}`, inTurn({
+    `${part}/${who}/${kb} KB ${kind} ${turn}`, inTurn({
       plain: measured(plain), module: measured(it) }),
-    { goals: { module: goal(store, turn, kb) } });
-  return [store, `${kb} KB`, kind, turn, fixed(module.plain, 0),
+    { goals: { module: most } });
+  return [who, `${kb} KB`, kind, turn, fixed(module.plain, 0),
     fixed(module.cost, 0), ...cells(module), share(module), goalOf(module)];
 }
 
@@ -137,8 +137,9 @@ export default { title: 'Bodies', oneCpu: true, async run(bench) {
     for (const kb of sizes) {
       for (const kind of ['chat', 'agent']) {
         for (const turn of Object.keys(turns)) {
-          rows.push(await row(bench, plain, it, { store: name, kb, kind,
-            turn }));
+          rows.push(await row(bench, plain, it, { part: 'bodies', who: name,
+            kb, kind, turn, file: written({ kb, kind, turn }),
+            most: goal(name, turn, kb) }));
         }
       }
     }
