@@ -19,7 +19,7 @@
 /* What a string has, by bits; in a tree what any value has, and KEYS. */
 #define CHAT_JSON_ESCAPED 1 /* an escape */
 #define CHAT_JSON_VARIED 2  /* its canonical form may be another text */
-#define CHAT_JSON_OWN 8     /* even if those of its children are not */
+#define CHAT_JSON_OWN 8     /* VARIED by itself, not by its children alone */
 
 /* The character of an escape of this letter; 0: there is none. */
 extern const unsigned char chat_json_letters[256];
