@@ -20,9 +20,9 @@
 #define CHAT_JSON_INTEGER 1e15 /* the first with 16 digits */
 
 typedef struct {
-    uint32_t           rank;
-    chat_str_t         key; /* in canonical form, with its quotes */
-    const chat_json_t *node;
+    uint64_t             order; /* the key's rank, then its length */
+    const unsigned char *key;   /* in canonical form, with its quotes */
+    const chat_json_t   *node;
 } member_t;
 
 static void canon_node(chat_json_doc_t *doc, const chat_json_t *node,
@@ -179,12 +179,22 @@ canon_array(chat_json_doc_t *doc, const chat_json_t *array, chat_buf_t *out)
 }
 
 
+/* 1 if they have one key. */
+static inline int
+is_same(const member_t *a, const member_t *b)
+{
+    return a->order == b->order
+           && memcmp(a->key, b->key, (uint32_t) a->order) == 0;
+}
+
+
 static int
 compare_members(const void *one, const void *two)
 {
     const member_t *a = one, *b = two;
-    int             rc = a->rank != b->rank ? (a->rank < b->rank ? -1 : 1)
-                                            : chat_str_compare(a->key, b->key);
+    int             rc = a->order != b->order
+                             ? (a->order < b->order ? -1 : 1)
+                             : memcmp(a->key, b->key, (uint32_t) a->order);
 
     /* one key twice: as they stand in the text */
     return rc != 0 ? rc : a->node->start < b->node->start ? -1 : 1;
@@ -203,39 +213,57 @@ rewrite_key(chat_json_doc_t *doc, chat_str_t key, chat_buf_t *out)
 }
 
 
-/* Lists the members of an object in order: most are few, and in order. */
-static void
-list_members(chat_json_doc_t *doc, const chat_json_t *object,
-             member_t *members, size_t count, chat_buf_t *out)
+/* Lists the n members of an object in order; NULL without memory. */
+static inline member_t *
+list_members(chat_json_doc_t *doc, const chat_json_t *object, size_t n,
+             chat_buf_t *out)
 {
-    size_t             at, n = 0;
-    member_t           member;
+    int                sort = n > CHAT_JSON_MEMBERS; /* else few move */
+    size_t             at, i = 0;
+    uint64_t           order;
+    member_t          *members;
+    chat_str_t         key;
     const chat_json_t *node;
 
+    members = chat_arena_take(doc->arena, (n + 1) * sizeof(*members));
+    if (members == NULL) {
+        out->failed = 1;
+        return NULL;
+    }
+
     for (node = object->child; node != NULL; node = node->next) {
-        member.node = node;
-        member.key = chat_str(doc->text.data + node->key_start,
-                              node->key_end - node->key_start);
+        key = chat_str(doc->text.data + node->key_start,
+                       node->key_end - node->key_start);
 
         if ((node->key_has & CHAT_JSON_VARIED) != 0) {
-            member.key = rewrite_key(doc, member.key, out);
+            key = rewrite_key(doc, key, out);
         }
 
-        member.rank = chat_json_rank(member.key.data, member.key.len);
+        order = (uint64_t) chat_json_rank(key.data, key.len) << 32 | key.len;
 
-        for (at = n++; at > 0 && count <= CHAT_JSON_MEMBERS
-                       && compare_members(&members[at - 1], &member) > 0;
-             at--)
+        for (at = i++; at != 0 && !sort && members[at - 1].order > order; at--)
         {
             members[at] = members[at - 1];
         }
 
-        members[at] = member;
+        sort |= at != 0 && members[at - 1].order == order;
+        members[at] = (member_t){ order, key.data, node };
     }
 
-    if (count > CHAT_JSON_MEMBERS) {
-        qsort(members, count, sizeof(*members), compare_members);
+    if (sort) {
+        qsort(members, n, sizeof(*members), compare_members);
     }
+
+    return members;
+}
+
+
+/* 1 if key and colon stand before the value as they are written. */
+static inline int
+is_plain(const chat_json_t *member)
+{
+    return (member->key_has & CHAT_JSON_VARIED) == 0
+           && member->start == member->key_end + 1;
 }
 
 
@@ -243,46 +271,59 @@ void
 chat_json_canon_member(chat_json_doc_t *doc, const chat_json_t *node,
                        chat_buf_t *out)
 {
+    int own = is_plain(node) && (node->has & CHAT_JSON_VARIED) == 0;
     const unsigned char *key = doc->text.data + node->key_start;
 
-    /* mostly key, colon and value stand together in the text as they are */
-    if (((node->has | node->key_has) & CHAT_JSON_VARIED) == 0
-        && node->start == node->key_end + 1)
-    {
-        chat_buf_add(out, chat_str(key, node->end - node->key_start));
-        return;
+    if (is_plain(node)) {
+        chat_buf_add(out, chat_str(key, (own ? node->end : node->start)
+                                            - node->key_start));
+    } else {
+        (void) canon_scalar(doc, key, out);
+        chat_buf_add(out, chat_str(":", 1));
     }
 
-    (void) canon_scalar(doc, key, out);
-    chat_buf_add(out, chat_str(":", 1));
-    canon_node(doc, node, out);
+    if (!own) {
+        canon_node(doc, node, out);
+    }
 }
 
 
 static void
 canon_object(chat_json_doc_t *doc, const chat_json_t *object, chat_buf_t *out)
 {
-    size_t    i, n = chat_json_count(object);
-    member_t *members =
-        chat_arena_take(doc->arena, (n + 1) * sizeof(*members));
-    const char *separator = "{";
+    size_t             len, start = out->len, n = chat_json_count(object);
+    size_t             room = object->end - object->start; /* if unchanged */
+    member_t          *members = list_members(doc, object, n, out), *member;
+    unsigned char     *p = members ? chat_buf_reserve(out, room) : NULL;
+    const chat_json_t *node;
 
-    if (members == NULL) {
-        out->failed = 1;
-        return;
-    }
+    for (member = members; p != NULL && member < members + n; member++) {
+        node = member->node;
 
-    list_members(doc, object, members, n, out);
+        if (member + 1 < members + n && is_same(member, member + 1)) {
+            continue;
+        }
 
-    for (i = 0; i < n; i++) {
-        if (i + 1 == n || !chat_str_eq(members[i].key, members[i + 1].key)) {
-            chat_buf_add(out, chat_str(separator, 1));
-            chat_json_canon_member(doc, members[i].node, out);
-            separator = ",";
+        *p++ = ',';
+
+        if (is_plain(node) && (node->has & CHAT_JSON_VARIED) == 0) {
+            len = node->end - node->key_start;
+            memcpy(p, doc->text.data + node->key_start, len);
+            p += len;
+
+        } else {
+            out->len = (size_t) (p - out->data);
+            chat_json_canon_member(doc, node, out);
+            p = chat_buf_reserve(out, room);
         }
     }
 
-    chat_buf_puts(out, n == 0 ? "{}" : "}");
+    if (p != NULL) {
+        p += n == 0;
+        *p++ = '}';
+        out->len = (size_t) (p - out->data);
+        out->data[start] = '{'; /* for the first comma */
+    }
 }
 
 

@@ -100,6 +100,8 @@ static const case_t values[] = {
       "{\"10\":1,\"9\":2,\"B\":3,\"a\":4}" },
     /* the last of duplicates, however it is written */
     { "{\"a\":1,\"\\u0061\":2,\"b\":0,\"a\":3}", "{\"a\":3,\"b\":0}" },
+    /* keys of one rank, which the parser sees out of order */
+    { "{\"axc\":1,\"abc\":2,\"axc\":3}", "{\"abc\":2,\"axc\":3}" },
     /* strings: what must be escaped, in its shortest form */
     { "\"\\u0041\\/\\u007f\"", "\"A/\x7f\"" },
     { "\"\\u0000\\u001f\\u0008\\u0009\\u000A\\u000c\\u000d\\u0022\\u005C\"",
@@ -278,9 +280,11 @@ sorting_is_n_log_n(void **state)
     clock_t    from;
     chat_buf_t text = { 0 }, out;
 
+    /* keys of many ranks: each has a first and last character and a length */
     for (i = 0; i < n; i++) {
-        chat_buf_printf(&text, "%s\"%zu\":%zu", i == 0 ? "{" : ",",
-                        i * 7919 % n % 1000 < 500 ? i : n - i, i);
+        chat_buf_printf(&text, "%s\"%c%0*d%c\":%zu", i == 0 ? "{" : ",",
+                        (int) ('#' + i % 57), (int) (i / 3249 + 1), 0,
+                        (int) ('#' + i / 57 % 57), i);
     }
 
     chat_buf_puts(&text, "}");
