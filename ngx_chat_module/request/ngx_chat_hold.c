@@ -30,7 +30,8 @@
 #define NGX_CHAT_HOLD_JSON 30000
 #define NGX_CHAT_HOLD_EXITING 60000
 #define NGX_CHAT_WATCH_EXIT 500
-#define NGX_CHAT_HOLD_ASKING 20 /* ms: the store will have answered */
+#define NGX_CHAT_HOLD_ASKING 20  /* ms: the store will have answered */
+#define NGX_CHAT_HOLD_HEAD 10000 /* ms, from an answer to its recording */
 #define NGX_CHAT_QUOTA_SHARE 4
 #define NGX_CHAT_QUOTA_HOLD (11 * 1024) /* bytes, of every hold */
 
@@ -515,6 +516,7 @@ ngx_chat_hold(ngx_chat_ctx_t *ctx)
 
     } else if (ctx->act.action == CHAT_ACT_FOLLOW) {
         ctx->wait.bound = 0;
+        shorten(ctx, NGX_CHAT_HOLD_HEAD);
 
     } else if (first || ctx->wait.bound == 0 || ctx->wait.k != k) {
         ctx->wait.bound = 0;

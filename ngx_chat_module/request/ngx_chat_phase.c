@@ -529,6 +529,13 @@ step(ngx_chat_ctx_t *ctx, ngx_chat_event_e event)
         return;
 
     case NGX_CHAT_EVENT_TIMEOUT:
+        if (ctx->act.action == CHAT_ACT_FOLLOW && !ctx->wait.yields
+            && !ngx_exiting) {
+            /* a failover may have lost that there is no recording */
+            step(ctx, NGX_CHAT_EVENT_UNRECORDED);
+            return;
+        }
+
         ctx->act.action = CHAT_ACT_REPLY;
         ctx->act.reply = ctx->wait.k != 0 && !ctx->wait.yields && !ngx_exiting
                              ? CHAT_REPLY_INTERRUPTED

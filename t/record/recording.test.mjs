@@ -147,6 +147,26 @@ live('a follower comes before the answer, after it, or at that time',
     });
   });
 
+live('a failover has lost that there is no recording: a late sibling ends',
+  async (t) => {
+    const [release, rest] = [gate(), gate()];
+    const [first, ...others] = words('ai_sdk');
+    const s = await recording(t, 'ai_sdk', {
+      answer: () => after(release, [first, rest, ...others]) });
+    const { b, answer } = await claimed(s);
+    release.open();
+    await answer.until((text) => text.includes(first));
+    const record = await recordOf(s.redis, b);
+    await until(async () => (await record.mode()).record === 'none');
+    /* The next master has got a follower's wish first. */
+    await s.redis.command('HSET', record.batch, `record/${record.claim}`,
+      '01');
+    assert.equal((await told(again(b))).word, 'empty');
+    rest.open();
+    await answer.text();
+    b.released();
+  });
+
 live('a batch answered in parts: recorded from the first byte',
   async (t) => {
     const s = await recording(t, 'ai_sdk');

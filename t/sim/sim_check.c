@@ -512,11 +512,12 @@ check_bound(sim_request_t *request)
     uint64_t              since, bound = hold_bound() + SLACK;
     const ngx_chat_ctx_t *ctx = request->ctx;
 
-    if (ctx->state == NGX_CHAT_FOLLOWING || request->pending) {
+    if (ctx->state == NGX_CHAT_FOLLOWING) {
         request->waited = sim.now;
 
-    } else if (ctx->act.action == CHAT_ACT_WAIT && !ctx->act.bounded
-               && ctx->state == NGX_CHAT_WAITING)
+    } else if (ctx->act.action == CHAT_ACT_FOLLOW
+               || (ctx->act.action == CHAT_ACT_WAIT && !ctx->act.bounded
+                   && ctx->state == NGX_CHAT_WAITING))
     {
         if (request->waits_for != ctx->barrier.decision.k) {
             request->waits_for = ctx->barrier.decision.k;

@@ -692,7 +692,7 @@ ngx_chat_follow_look(ngx_chat_ctx_t *ctx)
     } else if (producer->cleared) {
         ctx->step(ctx, NGX_CHAT_EVENT_UNRECORDED);
 
-    } else if (producer->recorded < 0) {
+    } else if (producer->recorded < 0 && !sim.lossy) {
         sim_violated("recorded", "request %u waits for a recording of %u",
                      request->id, producer->id);
 
