@@ -470,7 +470,9 @@ keep_step(chat_transcript_t *t, const chat_step_t *from,
         call->quoted |= t->form->quoted;
 
         /* what is read later may stand there twice */
-        if ((call->node->has & (CHAT_JSON_VARIED | CHAT_JSON_KEYS)) != 0) {
+        if (!t->form->unique
+            && (call->node->has & (CHAT_JSON_VARIED | CHAT_JSON_KEYS)) != 0)
+        {
             (void) call->args(&t->brief, call->node, &args);
         }
 

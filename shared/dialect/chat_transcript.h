@@ -116,6 +116,7 @@ typedef struct {
                               id, else for one of them */
     unsigned     decides : 1; /* write has a form for decisions, too */
     unsigned     quoted : 1;  /* arguments may be a string of JSON */
+    unsigned     unique : 1;  /* calls() notes each key that args() reads */
 
     /*
      * Appends the message or part of one result. payload is parsed; its root

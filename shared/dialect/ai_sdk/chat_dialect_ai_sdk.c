@@ -23,7 +23,42 @@ typedef struct {
 } body_t;
 
 
+/* What a part of the assistant says, apart from the name of a tool. */
+typedef struct {
+    const chat_json_t *type, *id, *state, *input, *raw_input, *output, *error;
+    const chat_json_t *approval, *provider, *preliminary;
+} part_t;
+
+
 /* ---- parts ---- */
+
+
+/*
+ * Reads a part in one walk, which notes each member that stands twice, also
+ * those that only call_args() or an inserted result will need.
+ */
+static void
+read_part(chat_json_doc_t *doc, const chat_json_t *node, part_t *part)
+{
+    const chat_json_t *it;
+
+    *part = (part_t){ 0 };
+
+    for (it = node->child; it != NULL; it = it->next) {
+        (void) (chat_json_take(doc, it, "type", 0, &part->type)
+                || chat_json_take(doc, it, "toolCallId", 0, &part->id)
+                || chat_json_take(doc, it, "state", 0, &part->state)
+                || chat_json_take(doc, it, "input", 0, &part->input)
+                || chat_json_take(doc, it, "output", 0, &part->output)
+                || chat_json_take(doc, it, "rawInput", 0, &part->raw_input)
+                || chat_json_take(doc, it, "errorText", 0, &part->error)
+                || chat_json_take(doc, it, "approval", 0, &part->approval)
+                || chat_json_take(doc, it, "providerExecuted", 0,
+                                  &part->provider)
+                || chat_json_take(doc, it, "preliminary", 0,
+                                  &part->preliminary));
+    }
+}
 
 
 chat_ai_sdk_part_e
@@ -118,30 +153,26 @@ read_approval(chat_json_doc_t *doc, const chat_json_t *approval,
 
 
 static void
-read_call(chat_transcript_t *t, const chat_json_t *part, chat_call_t *call,
-          chat_ai_sdk_part_e state)
+read_call(chat_transcript_t *t, const part_t *part, chat_call_t *call)
 {
     body_t            *body = t->data;
     chat_step_t       *step = &t->rq->steps[t->rq->nsteps - 1];
-    const chat_json_t *approval, *provider, *preliminary;
-
-    chat_json_pick(t->doc, part, "approval", &approval, "providerExecuted",
-                   &provider, "preliminary", &preliminary);
+    chat_ai_sdk_part_e state = chat_ai_sdk_part_state(t->doc, part->state);
 
     call->kind =
-        chat_json_true(provider) ? CHAT_KIND_PROVIDER : CHAT_KIND_CLIENT;
+        chat_json_true(part->provider) ? CHAT_KIND_PROVIDER : CHAT_KIND_CLIENT;
     call->ready = state != CHAT_PART_UNKNOWN && state != CHAT_PART_STREAMING;
     call->in_last_message = t->message == body->last;
-    call->outcome = state == CHAT_PART_DENIED     ? CHAT_OUTCOME_DENIED
-                    : state == CHAT_PART_ERROR    ? CHAT_OUTCOME_ERROR
-                    : state != CHAT_PART_OK       ? CHAT_OUTCOME_NONE
-                    : chat_json_true(preliminary) ? CHAT_OUTCOME_PARTIAL
-                                                  : CHAT_OUTCOME_OK;
-    read_approval(t->doc, approval, state, call);
+    call->outcome = state == CHAT_PART_DENIED           ? CHAT_OUTCOME_DENIED
+                    : state == CHAT_PART_ERROR          ? CHAT_OUTCOME_ERROR
+                    : state != CHAT_PART_OK             ? CHAT_OUTCOME_NONE
+                    : chat_json_true(part->preliminary) ? CHAT_OUTCOME_PARTIAL
+                                                        : CHAT_OUTCOME_OK;
+    read_approval(t->doc, part->approval, state, call);
 
     /* the call is its own result, unless it awaits it or a decision */
     if (state != CHAT_PART_READY && state != CHAT_PART_ASKED) {
-        call->result = part;
+        call->result = call->node;
     }
 
     if (body->id.data == NULL) {
@@ -175,29 +206,29 @@ message_role(chat_transcript_t *t)
 static void
 message_calls(chat_transcript_t *t)
 {
+    part_t             part;
     body_t            *body = t->data;
     chat_str_t         name, type;
     chat_call_t       *call;
-    const chat_json_t *node, *id, *state, *part = chat_json_first(t->member);
+    const chat_json_t *node = chat_json_first(t->member);
 
     *body = (body_t){ .last = body->last };
 
-    for (/* void */; part != NULL; part = part->next) {
-        chat_json_pick(t->doc, part, "type", &node, "toolCallId", &id, "state",
-                       &state);
-        type = chat_json_string(t->doc, node);
+    for (/* void */; node != NULL; node = node->next) {
+        read_part(t->doc, node, &part);
+        type = chat_json_string(t->doc, part.type);
 
         if (chat_str_is(type, "step-start")) {
             body->starts++;
             t->has_step = 0;
 
-        } else if (chat_ai_sdk_part_call(t->doc, part, type, &name)) {
+        } else if (chat_ai_sdk_part_call(t->doc, node, type, &name)) {
             body->text = 0;
-            call = chat_transcript_call(t, part, chat_json_string(t->doc, id));
+            call = chat_transcript_call(t, node,
+                                        chat_json_string(t->doc, part.id));
             if (call != NULL) {
                 call->dynamic = chat_str_is(type, "dynamic-tool") & 1;
-                read_call(t, part, call,
-                          chat_ai_sdk_part_state(t->doc, state));
+                read_call(t, &part, call);
             }
 
         } else if (chat_str_is(type, "text")) {
@@ -214,9 +245,6 @@ call_args(chat_json_doc_t *doc, const chat_json_t *part,
     chat_str_t         name = { NULL, 0 };
     const chat_json_t *input, *raw, *type;
 
-    /* what an inserted result changes must not stand twice */
-    chat_json_pick(doc, part, "output", &input, "errorText", &raw,
-                   "preliminary", &type);
     chat_json_pick(doc, part, "type", &type, "input", &input, "rawInput",
                    &raw);
 
@@ -546,6 +574,7 @@ static const chat_transcript_form_t form = {
     .role = message_role,
     .calls = message_calls,
     .args = call_args,
+    .unique = 1,
     .result = call_result,
     .class = set_class,
     .rewrite = rewrite_part,
