@@ -327,36 +327,53 @@ canon_object(chat_json_doc_t *doc, const chat_json_t *object, chat_buf_t *out)
 }
 
 
-/* Only children have another form than their text. */
-static void
-canon_children(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
+/* Of a VARIED value: 1 if only its children have another form than here. */
+static inline int
+is_outer(const chat_json_t *node)
 {
-    size_t             at = node->start;
+    return node->child != NULL && (node->has & CHAT_JSON_OWN) == 0;
+}
+
+
+/*
+ * Writes the text from *at on, with the form of each child that has another
+ * one, at any depth; moves *at behind the last of these.
+ */
+static void
+canon_children(chat_json_doc_t *doc, const chat_json_t *node, size_t *at,
+               chat_buf_t *out)
+{
     const chat_json_t *child;
 
     for (child = node->child; child != NULL; child = child->next) {
-        if ((child->has & CHAT_JSON_VARIED) != 0) {
+        if ((child->has & CHAT_JSON_VARIED) == 0) {
+            continue;
+        }
+
+        if (is_outer(child)) {
+            canon_children(doc, child, at, out);
+        } else {
             chat_buf_add(out,
-                         chat_str(doc->text.data + at, child->start - at));
+                         chat_str(doc->text.data + *at, child->start - *at));
             canon_node(doc, child, out);
-            at = child->end;
+            *at = child->end;
         }
     }
-
-    chat_buf_add(out, chat_str(doc->text.data + at, node->end - at));
 }
 
 
 static void
 canon_node(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
 {
-    const unsigned char *start = doc->text.data + node->start;
+    size_t               at = node->start;
+    const unsigned char *text = doc->text.data;
 
     if ((node->has & CHAT_JSON_VARIED) == 0) {
-        chat_buf_add(out, chat_str(start, node->end - node->start));
+        chat_buf_add(out, chat_str(text + at, node->end - at));
 
-    } else if (node->child != NULL && (node->has & CHAT_JSON_OWN) == 0) {
-        canon_children(doc, node, out);
+    } else if (is_outer(node)) {
+        canon_children(doc, node, &at, out);
+        chat_buf_add(out, chat_str(text + at, node->end - at));
 
     } else if (node->type == CHAT_JSON_OBJECT) {
         canon_object(doc, node, out);
@@ -365,7 +382,7 @@ canon_node(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
         canon_array(doc, node, out);
 
     } else {
-        (void) canon_scalar(doc, start, out);
+        (void) canon_scalar(doc, text + at, out);
     }
 }
 
