@@ -93,7 +93,7 @@ destroy(void *data)
 
     chat_stream_destroy(ctx->response.stream);
     ngx_chat_ctx_free_body(ctx);
-    chat_arena_destroy(ctx->payloads.early.facts.arena);
+    chat_arena_destroy(ctx->payloads.early.arena);
     chat_arena_destroy(ctx->barrier.look);
     chat_arena_destroy(ctx->kept);
 }

@@ -149,7 +149,7 @@ typedef struct {
 
 /* Payloads that are being fetched. */
 typedef struct {
-    ngx_chat_lookup_t early; /* sent with the claim; its facts have an arena */
+    chat_facts_t       early; /* came with the claim; have an arena */
     ngx_chat_lookup_t *items; /* in the body's arena */
     size_t             due;   /* answers */
     ngx_int_t          rc;    /* NGX_DECLINED: the body cannot take them */

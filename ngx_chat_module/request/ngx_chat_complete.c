@@ -249,38 +249,29 @@ on_payloads(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
 }
 
 
-static void
-on_early(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts, size_t n)
+size_t
+ngx_chat_payloads_early(ngx_chat_ctx_t *ctx, const chat_fact_t *facts,
+                        size_t n)
 {
-    ngx_chat_lookup_t *early = (ngx_chat_lookup_t *) ask;
-
-    chat_facts_init(&early->facts,
-                    rc == CHAT_OK ? chat_arena_create(0) : NULL);
-    (void) ngx_chat_keep_facts(&early->facts, facts, n);
-}
-
-
-void
-ngx_chat_payloads_early(ngx_chat_ctx_t *ctx)
-{
-    const chat_needs_t *needs = &ctx->barrier.needs;
+    size_t        needs = ctx->barrier.ask.op.nneeds;
+    chat_facts_t *early = &ctx->payloads.early;
 
     ngx_chat_payloads_forget(ctx);
 
-    if (needs->nfields != 0) {
-        ngx_chat_ask_payloads(ctx, &ctx->payloads.early.ask,
-                              &ctx->barrier.q.key, needs->fields,
-                              needs->nfields, on_early);
+    if (needs != 0) {
+        chat_facts_init(early, chat_arena_create(0));
+        (void) ngx_chat_keep_facts(early, facts + n - needs, needs);
     }
+
+    return n - needs;
 }
 
 
 void
 ngx_chat_payloads_forget(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_ask_cancel(&ctx->payloads.early.ask);
-    chat_arena_destroy(ctx->payloads.early.facts.arena);
-    chat_facts_init(&ctx->payloads.early.facts, NULL);
+    chat_arena_destroy(ctx->payloads.early.arena);
+    chat_facts_init(&ctx->payloads.early, NULL);
 }
 
 
@@ -333,7 +324,7 @@ missing_fields(ngx_chat_ctx_t *ctx, const chat_step_t *step,
 }
 
 
-/* 1 if the payloads that were asked for early are exactly these. */
+/* 1 if the payloads that came with the claim are exactly these. */
 static ngx_uint_t
 is_early(const chat_facts_t *facts, const chat_str_t *fields, size_t n)
 {
@@ -368,8 +359,8 @@ look_up(ngx_chat_ctx_t *ctx, size_t step, ngx_uint_t needed,
     lookup->step = step;
     lookup->needed = needed;
 
-    if (needed && is_early(&ctx->payloads.early.facts, fields, n)) {
-        lookup->facts = ctx->payloads.early.facts;
+    if (needed && is_early(&ctx->payloads.early, fields, n)) {
+        lookup->facts = ctx->payloads.early;
         return;
     }
 

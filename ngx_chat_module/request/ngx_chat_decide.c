@@ -49,10 +49,13 @@ ngx_chat_decide_ask(ngx_chat_ctx_t *ctx)
 /* Puts facts (NULL: none) under the key, asks for all, and may watch it. */
 static void
 ask(ngx_chat_ctx_t *ctx, const chat_key_t *key, const chat_facts_t *facts,
-    chat_store_watch_t *watch, ngx_chat_ask_pt done)
+    const chat_needs_t *needs, chat_store_watch_t *watch, ngx_chat_ask_pt done)
 {
+    chat_store_op_t *op = &ctx->barrier.ask.op;
+
     ngx_chat_decide_ask(ctx);
-    ctx->barrier.ask.op.brief = 0;
+    op->needs = needs ? needs->fields : NULL;
+    op->nneeds = needs ? needs->nfields : 0;
     ngx_chat_ask(ctx, &ctx->barrier.ask, watch, key, facts, done);
 }
 
@@ -299,13 +302,13 @@ on_regenerated(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts,
 }
 
 
-/* The results of the request, and its claim if it is complete. */
+/* The results of the request. */
 static void
 first_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
 {
     size_t dropped;
     chat_class_e class = ctx->body.rq.class;
-    chat_question_t *q = &ctx->barrier.q;
+    const chat_question_t *q = &ctx->barrier.q;
 
     chat_facts_init(facts, ctx->body.arena);
     dropped =
@@ -323,12 +326,31 @@ first_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
     if (class == CHAT_CLASS_FRESH) {
         chat_facts_add(facts, "superseded", chat_cstr("1"));
 
-    } else if (q->complete) {
+    } else if (!q->complete && !q->chained && class != CHAT_CLASS_PENDING) {
+        chat_facts_add(facts, "partial", chat_cstr("1"));
+    }
+}
+
+
+/*
+ * The time, and the claim of the request, which the store puts if *needs are
+ * there. One that is put in any case is also the time.
+ */
+static void
+first_claim(ngx_chat_ctx_t *ctx, chat_facts_t *facts, chat_needs_t *needs)
+{
+    chat_question_t *q = &ctx->barrier.q;
+    ngx_uint_t       fresh = ctx->body.rq.class == CHAT_CLASS_FRESH;
+
+    ngx_memzero(needs, sizeof(*needs));
+
+    if (fresh || !q->complete) {
+        chat_facts_since(facts, ngx_chat_now());
+    }
+
+    if (!fresh && chat_gate_claims_first(q, ctx->body.arena, needs)) {
         chat_gate_claim(q, 1, facts);
         ctx->attempt.claiming = !facts->failed;
-
-    } else if (!q->chained && class != CHAT_CLASS_PENDING) {
-        chat_facts_add(facts, "partial", chat_cstr("1"));
     }
 }
 
@@ -338,6 +360,7 @@ static void
 join_batch(ngx_chat_ctx_t *ctx)
 {
     chat_facts_t           facts;
+    chat_needs_t           needs;
     const chat_question_t *q = &ctx->barrier.q;
     chat_class_e class = ctx->body.rq.class;
 
@@ -345,7 +368,7 @@ join_batch(ngx_chat_ctx_t *ctx)
         if (ctx->conf->dry_run) {
             act(ctx, CHAT_ACT_PASS, CHAT_REASON_PASSED_REGENERATE);
         } else {
-            ask(ctx, &q->key, NULL, NULL, on_regenerated);
+            ask(ctx, &q->key, NULL, NULL, NULL, on_regenerated);
         }
 
         return;
@@ -353,7 +376,7 @@ join_batch(ngx_chat_ctx_t *ctx)
 
     if (class == CHAT_CLASS_ITEMS) {
         /* they count once the provider has accepted them */
-        ngx_chat_decide_look(ctx, NULL, NULL);
+        ngx_chat_decide_look(ctx, NULL, NULL, NULL);
         return;
     }
 
@@ -368,14 +391,12 @@ join_batch(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (!ctx->attempt.claiming) { /* a claim has the time, too */
-        chat_facts_since(&facts, ngx_chat_now());
-    }
+    first_claim(ctx, &facts, &needs);
 
     if (facts.failed) {
         ngx_chat_decide_failed(ctx, CHAT_ERROR);
     } else {
-        ngx_chat_decide_look(ctx, &facts, NULL);
+        ngx_chat_decide_look(ctx, &facts, &needs, NULL);
     }
 }
 
@@ -427,7 +448,7 @@ static void
 find_batch(ngx_chat_ctx_t *ctx)
 {
     if (ctx->barrier.indexed) {
-        ask(ctx, &ctx->barrier.q.key, NULL, NULL, on_index);
+        ask(ctx, &ctx->barrier.q.key, NULL, NULL, NULL, on_index);
     } else {
         join_batch(ctx);
     }
@@ -523,7 +544,7 @@ ngx_chat_decide_begin(ngx_chat_ctx_t *ctx)
         /* joins nothing, to wait for the connection: the answer's facts must
            be in the store before its client acts on them */
         ngx_memzero(&nothing, sizeof(nothing));
-        ask(ctx, &nothing, NULL, NULL, on_connected);
+        ask(ctx, &nothing, NULL, NULL, NULL, on_connected);
 
     } else {
         begin(ctx, store->state != CHAT_STORE_UNAVAILABLE);
@@ -720,47 +741,22 @@ on_look(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
     chat_batch_t batch;
 
-    rc = rc ? rc : chat_batch_read(facts, n, of->op.arena, &batch);
+    if (rc == CHAT_OK) {
+        n = ngx_chat_payloads_early(of->ctx, facts, n);
+        rc = chat_batch_read(facts, n, of->op.arena, &batch);
+    }
+
     ngx_chat_decide_looked(of->ctx, rc, &batch);
 }
 
 
 void
 ngx_chat_decide_look(ngx_chat_ctx_t *ctx, const chat_facts_t *facts,
-                     chat_store_watch_t *watch)
+                     const chat_needs_t *needs, chat_store_watch_t *watch)
 {
-    ask(ctx, &ctx->barrier.q.key, facts, watch, on_look);
+    ask(ctx, &ctx->barrier.q.key, facts, needs, watch, on_look);
 
     if (!ctx->body.lacks) {
         ngx_chat_body_free_tree(ctx); /* nothing will go into it */
     }
-}
-
-
-/* A claim stands as if it had been put at the last look. */
-static void
-on_claim(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts, size_t n)
-{
-    ngx_chat_ctx_t *ctx = of->ctx;
-    size_t          found = ctx->payloads.early.facts.count;
-
-    ngx_chat_metrics_asked(ctx);
-
-    if (rc == CHAT_OK && (n != 0 || found != ctx->barrier.needs.nfields)) {
-        /* another request has it, or the store has lost results */
-        ngx_chat_decide_look(ctx, NULL, NULL);
-    } else {
-        ctx->barrier.decision.verdict = CHAT_GATE_GO;
-        decided(ctx, rc);
-    }
-}
-
-
-void
-ngx_chat_decide_claim(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
-{
-    ngx_chat_decide_ask(ctx);
-    ctx->barrier.ask.op.brief = 1;
-    ngx_chat_ask(ctx, &ctx->barrier.ask, NULL, &ctx->barrier.q.key, facts,
-                 on_claim);
 }

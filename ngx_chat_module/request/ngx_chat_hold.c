@@ -341,7 +341,7 @@ ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
 
     ctx->barrier.watching = 1;
 
-    ngx_chat_decide_look(ctx, facts,
+    ngx_chat_decide_look(ctx, facts, NULL,
                          group->watch.store == NULL || ctx->barrier.rejoined
                              ? &group->watch
                              : NULL);
@@ -372,8 +372,6 @@ ngx_chat_watch_end(ngx_chat_ctx_t *ctx)
     if (!ctx->wait.held) {
         ngx_chat_event_cancel(&ctx->wait.timer.event);
     }
-
-    ngx_chat_ask_cancel(&ctx->payloads.early.ask);
 
     for (lookup = ctx->payloads.items; lookup; lookup = lookup->next) {
         ngx_chat_ask_cancel(&lookup->ask);

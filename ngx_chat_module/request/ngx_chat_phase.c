@@ -332,8 +332,7 @@ claim(ngx_chat_ctx_t *ctx)
         ctx->wait.found = ngx_chat_metrics_clock();
     }
 
-    ngx_chat_payloads_early(ctx);
-    ngx_chat_decide_claim(ctx, &facts);
+    ngx_chat_decide_look(ctx, &facts, &ctx->barrier.needs, NULL);
 }
 
 
@@ -443,7 +442,7 @@ perform(ngx_chat_ctx_t *ctx)
         return;
 
     case CHAT_ACT_LOOK:
-        ngx_chat_decide_look(ctx, NULL, NULL);
+        ngx_chat_decide_look(ctx, NULL, NULL, NULL);
         return;
 
     case CHAT_ACT_WAIT:

@@ -75,13 +75,12 @@ void ngx_chat_decide_begin(ngx_chat_ctx_t *ctx);
 
 /*
  * Puts the facts (NULL: none) and looks at the batch; watch: watches it from
- * now on, too, or NULL.
+ * now on, too, or NULL. With needs (NULL: none) the last fact is a claim: it
+ * is put only if the store has these results; their payloads come with it.
  */
 void ngx_chat_decide_look(ngx_chat_ctx_t *ctx, const chat_facts_t *facts,
+                          const chat_needs_t *needs,
                           chat_store_watch_t *watch);
-
-/* Puts a claim; the request goes on without another look if it stands. */
-void ngx_chat_decide_claim(ngx_chat_ctx_t *ctx, const chat_facts_t *facts);
 
 /* The reply to a look at its batch; batch is valid if rc is CHAT_OK. */
 void ngx_chat_decide_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
@@ -111,12 +110,13 @@ void ngx_chat_decide_index(ngx_chat_ctx_t *ctx);
 /* ngx_chat_complete.c */
 
 /*
- * Asks for the payloads that the decision counts on, before the claim is sent:
- * the store answers in order, so that they are there once the claim stands.
+ * Keeps the payloads that the answer to a claim ends with, if it has them;
+ * returns how many facts are before them.
  */
-void ngx_chat_payloads_early(ngx_chat_ctx_t *ctx);
+size_t ngx_chat_payloads_early(ngx_chat_ctx_t *ctx, const chat_fact_t *facts,
+                               size_t n);
 
-/* Ends that query, and frees its answer. */
+/* Frees them. */
 void ngx_chat_payloads_forget(ngx_chat_ctx_t *ctx);
 
 /*

@@ -391,12 +391,129 @@ chat_batch_read_attempt_event(const chat_fact_t *fact, chat_batch_t *batch)
 }
 
 
+/* Of 32 bits no hash keeps ids apart that are chosen to collide. */
+static void
+chat_carried_id(chat_str_t id, char *out)
+{
+    uint64_t                   hash;
+    chat_mix_t                 mix;
+    static const chat_digest_t key = { "which call of its step is result" };
+
+    chat_mix_init(&mix, &key);
+    hash = chat_mix_hash(mix, id);
+    memcpy(out, &hash, CHAT_CARRIED_ID);
+}
+
+
+void
+chat_carried(chat_str_t id, chat_outcome_e outcome, const chat_hash_t *digest,
+             char *out)
+{
+    chat_carried_id(id, out);
+    memcpy(out + CHAT_CARRIED_ID, digest->bytes,
+           CHAT_CARRIED - CHAT_CARRIED_ID);
+    out[CHAT_CARRIED_ID] ^= (char) outcome;
+}
+
+
+static int
+chat_carried_compare(const void *one, const void *two)
+{
+    return memcmp(one, two, CHAT_CARRIED);
+}
+
+
+static int
+chat_carried_compare_ids(const void *one, const void *two)
+{
+    return memcmp(one, two, CHAT_CARRIED_ID);
+}
+
+
+chat_str_t
+chat_carried_text(char *list, size_t n)
+{
+    if (n > 1) {
+        qsort(list, n, CHAT_CARRIED, chat_carried_compare);
+    }
+
+    return chat_str(list, n * CHAT_CARRIED);
+}
+
+
+int
+chat_carried_has(chat_str_t results, chat_str_t id)
+{
+    char wanted[CHAT_CARRIED_ID];
+
+    chat_carried_id(id, wanted);
+
+    return results.len != 0
+           && bsearch(wanted, results.data, results.len / CHAT_CARRIED,
+                      CHAT_CARRIED, chat_carried_compare_ids)
+                  != NULL;
+}
+
+
+/* 1 if a claim carries a result that its claimant had not read. */
+static int
+chat_carried_is_open(const char *one)
+{
+    return memcmp(one + CHAT_CARRIED_ID, unknown.bytes,
+                  CHAT_CARRIED - CHAT_CARRIED_ID)
+           == 0;
+}
+
+
+/*
+ * Completes the results of a claim by the stored ones, which it has been put
+ * together with: facts never change.
+ */
+static chat_rc_e
+chat_batch_read_carried(const chat_batch_t *batch, chat_arena_t *arena,
+                        chat_str_t *results)
+{
+    char   one[CHAT_CARRIED], *found, *list;
+    size_t i, n = results->len / CHAT_CARRIED;
+
+    list = (char *) results->data;
+    for (i = 0; i < n && !chat_carried_is_open(list + i * CHAT_CARRIED); i++) {
+        /* void */
+    }
+
+    if (i == n) {
+        return CHAT_OK;
+    }
+
+    if (chat_arena_dup(arena, *results, results) != CHAT_OK) {
+        return CHAT_ERROR;
+    }
+
+    for (i = 0; i < batch->nmembers; i++) {
+        if (batch->members[i].outcome == CHAT_OUTCOME_NONE) {
+            continue;
+        }
+
+        chat_carried(batch->members[i].id, batch->members[i].outcome,
+                     &batch->members[i].digest, one);
+        found = bsearch(one, results->data, n, CHAT_CARRIED,
+                        chat_carried_compare_ids);
+        if (found != NULL && chat_carried_is_open(found)) {
+            memcpy(found, one, CHAT_CARRIED);
+        }
+    }
+
+    return CHAT_OK;
+}
+
+
 /* Puts the claims in order, each once, and reads what became of them. */
 static void
 chat_batch_read_attempts(const chat_fact_t *facts, size_t n,
-                         chat_batch_t *batch)
+                         chat_batch_reader_t *reader)
 {
     size_t          i, kept = 0;
+    chat_batch_t   *batch = reader->batch;
     chat_attempt_t *list = batch->attempts;
 
     if (batch->nattempts == 0) {
@@ -418,6 +535,10 @@ chat_batch_read_attempts(const chat_fact_t *facts, size_t n,
     }
 
     for (i = 0; i < kept; i++) {
+        reader->failed |=
+            chat_batch_read_carried(batch, reader->arena, &list[i].results)
+            != CHAT_OK;
+
         if (list[i].answer >= 200 && list[i].answer < 300) {
             batch->answered = list[i];
         }
@@ -484,11 +605,13 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
         }
     }
 
+    if (!reader.failed) {
+        chat_batch_read_attempts(facts, reader.others ? n : 0, &reader);
+    }
+
     if (reader.failed) {
         return CHAT_ERROR;
     }
-
-    chat_batch_read_attempts(facts, reader.others ? n : 0, batch);
 
     if (batch->nmembers > 1) {
         qsort(batch->members, batch->nmembers, sizeof(*batch->members),
@@ -521,70 +644,6 @@ chat_attempt_expire_dead(chat_attempt_t *attempt,
 
     attempt->end = CHAT_END_INTERRUPTED;
     return 1;
-}
-
-
-/* Of 32 bits no hash keeps ids apart that are chosen to collide. */
-static void
-chat_carried_id(chat_str_t id, char *out)
-{
-    uint64_t                   hash;
-    chat_mix_t                 mix;
-    static const chat_digest_t key = { "which call of its step is result" };
-
-    chat_mix_init(&mix, &key);
-    hash = chat_mix_hash(mix, id);
-    memcpy(out, &hash, CHAT_CARRIED_ID);
-}
-
-
-void
-chat_carried(chat_str_t id, chat_outcome_e outcome, const chat_hash_t *digest,
-             char *out)
-{
-    chat_carried_id(id, out);
-    memcpy(out + CHAT_CARRIED_ID, digest->bytes,
-           CHAT_CARRIED - CHAT_CARRIED_ID);
-    out[CHAT_CARRIED_ID] ^= (char) outcome;
-}
-
-
-static int
-chat_carried_compare(const void *one, const void *two)
-{
-    return memcmp(one, two, CHAT_CARRIED);
-}
-
-
-static int
-chat_carried_compare_ids(const void *one, const void *two)
-{
-    return memcmp(one, two, CHAT_CARRIED_ID);
-}
-
-
-chat_str_t
-chat_carried_text(char *list, size_t n)
-{
-    if (n > 1) {
-        qsort(list, n, CHAT_CARRIED, chat_carried_compare);
-    }
-
-    return chat_str(list, n * CHAT_CARRIED);
-}
-
-
-int
-chat_carried_has(chat_str_t results, chat_str_t id)
-{
-    char wanted[CHAT_CARRIED_ID];
-
-    chat_carried_id(id, wanted);
-
-    return results.len != 0
-           && bsearch(wanted, results.data, results.len / CHAT_CARRIED,
-                      CHAT_CARRIED, chat_carried_compare_ids)
-                  != NULL;
 }
 
 

@@ -20,7 +20,7 @@ int chat_batch_has_message(const chat_fact_t *facts, size_t n, chat_str_t id);
 #define CHAT_CARRIED 12
 #define CHAT_CARRIED_ID 4
 
-/* Writes one. */
+/* Writes one; outcome NONE and no digest: the result that the store has. */
 void chat_carried(chat_str_t id, chat_outcome_e outcome,
                   const chat_hash_t *digest, char *out);
 

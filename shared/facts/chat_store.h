@@ -26,9 +26,9 @@ typedef struct chat_store_op_s chat_store_op_t;
 
 /*
  * A query under way. The caller owns it, zeroes it before first use, sets
- * done, data and brief, and may use it again after done() or cancel(). facts
- * (and the payloads in them, for payloads()) are valid in done() only, as what
- * done() puts into the arena. rc:
+ * done, data, brief and needs, and may use it again after done() or cancel().
+ * facts (and the payloads in them) are valid in done() only, as what done()
+ * puts into the arena. rc:
  * CHAT_OK; CHAT_LIMIT: the store has no room for these facts; CHAT_ERROR: the
  * query failed, and the store may have the facts or not.
  */
@@ -37,6 +37,8 @@ struct chat_store_op_s {
                  size_t n);
     void             *data;
     int               brief; /* join() returns what differs */
+    const chat_str_t *needs; /* of join(), fields; used within that call */
+    size_t            nneeds;
     chat_store_t     *store; /* the store's: not NULL while under way */
     chat_store_op_t **link;  /* that points to this one in a list */
     chat_store_op_t  *next;
@@ -94,6 +96,10 @@ struct chat_store_s {
      * be NULL; if that is brief, at least those of the n that have another
      * value, none if all are new. Everything given is copied before the call
      * returns. ttl (seconds) counts from the last join that added anything.
+     * op->needs (not if brief, nor with a watch): the last fact is put only if
+     * the key has a fact with a payload for each of these fields. If it is
+     * put, the answer ends with these, in this order, with their payloads;
+     * otherwise op->nneeds is 0 in done().
      * watch (NULL: none) begins, anew if it stands: from this moment on
      * watch->notify() is called when something is added to the key, until
      * unwatch().

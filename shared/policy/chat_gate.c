@@ -541,7 +541,7 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
 
     if (out->verdict == CHAT_GATE_CLAIM) {
         /* without memory no other request is a sibling */
-        q->sent_results = chat_gate_results(q, batch);
+        q->sent_results = chat_gate_results(q, batch, 0);
     }
 
     chat_gate_see_attempt(q, &batch->last, &q->seen.last);

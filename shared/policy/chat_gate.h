@@ -213,9 +213,25 @@ void chat_gate_attempt(const chat_question_t *q, uint32_t k,
                        chat_attempt_t *out);
 
 /*
- * Appends claim/k for this request. The first join of a body that is complete
- * by itself carries claim/1.
+ * What the body needs: the fields of the facts that complete it (result/<id>,
+ * and approval/<id> where there is one), in the order of the calls, and the
+ * ids of the calls that this request cannot complete.
  */
+typedef struct {
+    chat_str_t *fields;
+    size_t      nfields;
+    chat_str_t *missing;
+    size_t      nmissing;
+} chat_needs_t;
+
+/*
+ * 1 if the first join carries claim/1. *needs, in the arena: the results in
+ * the store that this depends on; none if the body is complete.
+ */
+int chat_gate_claims_first(chat_question_t *q, chat_arena_t *arena,
+                           chat_needs_t *needs);
+
+/* Appends claim/k for this request. */
 void chat_gate_claim(const chat_question_t *q, uint32_t k,
                      chat_facts_t *facts);
 
@@ -240,18 +256,6 @@ chat_gate_verdict_e chat_gate_may_claim(const chat_question_t *q,
  */
 int chat_gate_delivered(const chat_question_t *q, const chat_member_t *member);
 
-/*
- * What the body needs: the fields of the facts that complete it (result/<id>,
- * and approval/<id> where there is one), in the order of the calls, and the
- * ids of the calls that this request cannot complete.
- */
-typedef struct {
-    chat_str_t *fields;
-    size_t      nfields;
-    chat_str_t *missing;
-    size_t      nmissing;
-} chat_needs_t;
-
 /* Fills *needs, in the arena. CHAT_ERROR: no memory. */
 chat_rc_e chat_gate_needs(const chat_question_t *q, const chat_batch_t *batch,
                           chat_arena_t *arena, chat_needs_t *needs);
@@ -265,9 +269,11 @@ int chat_gate_overrules(chat_outcome_e outcome, chat_approval_e approval,
 
 /*
  * The results of the body, and the stored ones (batch NULL: none), as a claim
- * lists them; data NULL: no memory.
+ * lists them; rest: with those that the body lacks, whatever they are. data
+ * NULL: no memory.
  */
-chat_str_t chat_gate_results(chat_question_t *q, const chat_batch_t *batch);
+chat_str_t chat_gate_results(chat_question_t *q, const chat_batch_t *batch,
+                             int rest);
 
 /* 1 if the attempt and the request ask for the same. */
 int chat_gate_asks_the_same(const chat_question_t *q,

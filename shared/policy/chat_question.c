@@ -16,12 +16,13 @@
 
 
 chat_str_t
-chat_gate_results(chat_question_t *q, const chat_batch_t *batch)
+chat_gate_results(chat_question_t *q, const chat_batch_t *batch, int rest)
 {
     size_t i, n = 0, stored = batch ? batch->nmembers : 0;
     char  *list;
     const chat_question_member_t *own;
     const chat_member_t          *member;
+    static const chat_hash_t      nothing;
 
     list = chat_arena_take(q->arena, (q->nmembers + stored) * CHAT_CARRIED);
     if (list == NULL) {
@@ -32,6 +33,9 @@ chat_gate_results(chat_question_t *q, const chat_batch_t *batch)
         own = &q->members[i];
         if (chat_outcome_is_final(own->outcome)) {
             chat_carried(own->id, own->outcome, &own->digest,
+                         list + CHAT_CARRIED * n++);
+        } else if (rest && !own->settled) {
+            chat_carried(own->id, CHAT_OUTCOME_NONE, &nothing,
                          list + CHAT_CARRIED * n++);
         }
     }
@@ -258,7 +262,7 @@ chat_gate_digests(const chat_request_t *rq, const chat_step_t *step,
         own->digest = *digest;
     }
 
-    q->own_results = chat_gate_results(q, NULL);
+    q->own_results = chat_gate_results(q, NULL, 0);
     q->sent_results = q->own_results;
     chat_mix_init(&mix, &q->key.name);
     chat_mix_add(&mix, chat_str(q->signature, 16));
@@ -382,6 +386,41 @@ chat_gate_attempt(const chat_question_t *q, uint32_t k, chat_attempt_t *out)
     if (q->sent_results.data != NULL) { /* else it has no siblings */
         memcpy(out->signature, q->signature, 16);
     }
+}
+
+
+int
+chat_gate_claims_first(chat_question_t *q, chat_arena_t *arena,
+                       chat_needs_t *needs)
+{
+    size_t                        i;
+    const chat_question_member_t *own = q->members;
+
+    memset(needs, 0, sizeof(*needs));
+
+    if (q->complete || q->chained) {
+        return q->complete;
+    }
+
+    needs->fields = chat_arena_alloc(arena, q->nmembers * sizeof(chat_str_t));
+    if (needs->fields == NULL) {
+        return 0;
+    }
+
+    for (i = 0; i < q->nmembers; i++, own++) {
+        if (own->settled) {
+            continue;
+        }
+
+        needs->fields[needs->nfields] =
+            chat_facts_field(arena, "result/", own->id);
+        if (needs->fields[needs->nfields++].len == 0) {
+            return 0;
+        }
+    }
+
+    q->sent_results = chat_gate_results(q, NULL, 1);
+    return q->sent_results.data != NULL;
 }
 
 

@@ -1,6 +1,7 @@
 /*
  * laws_payload.c: payloads are stored apart from the facts, with the valid
- * value; the first one is never replaced; only payloads() returns them.
+ * value; the first one is never replaced; payloads() returns them, and a join
+ * that needs them.
  */
 
 #include <ngx_config.h>
@@ -193,12 +194,82 @@ law_unawaited_payload(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
+/* The answer ends with these facts, given as text. */
+static void
+law_expect_end(ngx_chat_law_t *law, const char *text)
+{
+    size_t             i, n;
+    chat_fact_t        wanted[NGX_CHAT_LAW_FACTS];
+    ngx_chat_law_op_t *slot = &law->ops[0];
+
+    n = ngx_chat_law_read(text, wanted);
+    ngx_chat_law_check(law, slot->nneeds == n && slot->n >= n, text);
+
+    for (i = 0; i < n && slot->n >= n; i++) {
+        ngx_chat_law_check(
+            law,
+            chat_str_eq(slot->facts[slot->n - n + i].field, wanted[i].field)
+                && chat_str_eq(slot->facts[slot->n - n + i].value,
+                               wanted[i].value)
+                && chat_str_eq(slot->facts[slot->n - n + i].payload,
+                               wanted[i].payload),
+            text);
+    }
+
+    slot->n -= slot->n >= n ? n : 0;
+}
+
+
+/* All before it is put in any case. */
+static void
+law_last_fact_needs_others(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    ngx_chat_law_op_t *slot = &law->ops[0];
+
+    switch (step) {
+    case 0:
+        slot->needs = "r s";
+        ngx_chat_law_join(law, 0, 0, "a=1 c=1");
+        break;
+    case 1:
+        law_expect_end(law, "");
+        ngx_chat_law_expect(law, 0, "a=1");
+        ngx_chat_law_join(law, 1, 0, "r=o+x s=e");
+        break;
+    case 2:
+        ngx_chat_law_join(law, 0, 0, "b=2 c=1");
+        break;
+    case 3:
+        law_expect_end(law, "");
+        ngx_chat_law_expect(law, 0, "a=1 b=2 r=o+ s=e");
+        ngx_chat_law_join(law, 1, 0, "s=e+");
+        break;
+    case 4:
+        slot->needs = "s r";
+        ngx_chat_law_join(law, 0, 0, "c=1");
+        break;
+    case 5:
+        law_expect_end(law, "s=e+ r=o+x");
+        ngx_chat_law_expect(law, 0, "a=1 b=2 c=1 r=o+ s=e+");
+        slot->needs = "r";
+        ngx_chat_law_join(law, 0, 0, "c=2");
+        break;
+    default:
+        law_expect_end(law, "");
+        ngx_chat_law_expect(law, 0, "a=1 b=2 c=1 r=o+ s=e+");
+        ngx_chat_law_end(law);
+    }
+}
+
+
 const ngx_chat_law_def_t ngx_chat_laws_of_payloads[] = {
     { "the-first-payload-stands", law_first_payload_stands, 0 },
     { "a-payload-is-that-of-the-value-that-stands", law_payload_of_what_stands,
       0 },
     { "so-it-is-within-one-join", law_payload_within_a_join, 0 },
     { "payloads-answers-those-asked-that-have-one", law_only_those_asked, 0 },
+    { "the-last-fact-of-a-join-waits-for-the-payloads-that-it-needs",
+      law_last_fact_needs_others, 0 },
     { "asking-for-payloads-puts-nothing", law_asking_puts_nothing, 0 },
     { "a-payload-that-comes-late-notifies", law_late_payload_is_an_addition,
       0 },

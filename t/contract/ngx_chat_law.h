@@ -43,6 +43,8 @@ struct ngx_chat_law_op_s {
     unsigned         asked : 1; /* neither answered nor cancelled yet */
     unsigned         keep : 1;  /* op is not freed after it */
     unsigned         brief : 1; /* op is */
+    const char      *needs;     /* of op, "field field"; NULL: none */
+    size_t           nneeds;    /* of op in done() */
     ngx_uint_t       fired;     /* number of done() calls */
     chat_rc_e        rc;
     chat_fact_t     *facts; /* in the arena */

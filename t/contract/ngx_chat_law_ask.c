@@ -131,6 +131,7 @@ ngx_chat_law_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
 
     slot->fired++;
     slot->rc = rc;
+    slot->nneeds = op->nneeds;
     ngx_chat_law_keep(slot, facts, n);
 
     ngx_chat_law_check(law, law->inside == 0, "done() inside a call");
@@ -204,6 +205,8 @@ ngx_chat_law_op(ngx_chat_law_t *law, ngx_int_t i)
     }
 
     slot->op->brief = slot->brief;
+    slot->op->needs = NULL;
+    slot->op->nneeds = 0;
     slot->asked = 1;
     law->due++;
     return slot->op;
@@ -214,15 +217,26 @@ void
 ngx_chat_law_join_facts(ngx_chat_law_t *law, ngx_int_t i, ngx_uint_t k,
                         const chat_fact_t *facts, size_t n)
 {
+    chat_fact_t           wanted[NGX_CHAT_LAW_FACTS];
     chat_store_op_t      *op = ngx_chat_law_op(law, i);
-    ngx_chat_law_given_t *given;
+    ngx_chat_law_given_t *given, *needs;
+    const char           *text = op != NULL ? law->ops[i].needs : NULL;
+    size_t                count = text ? ngx_chat_law_read(text, wanted) : 0;
 
     given = ngx_chat_law_give(&law->keys[k], facts, n);
+    needs = ngx_chat_law_give(&law->keys[k], wanted, count);
+
+    if (count != 0) {
+        op->needs = needs->fields;
+        op->nneeds = count;
+    }
+
     law->inside++;
     law->store->join(law->store, op, &given->key, given->facts, n, law->ttl,
                      NULL);
     law->inside--;
     ngx_chat_law_wipe(given);
+    ngx_chat_law_wipe(needs);
 }
 
 

@@ -254,9 +254,12 @@ int sim_execute(sim_worker_t *worker, const chat_key_t *key,
 void sim_store_fill(unsigned ms);
 /* Shared memory: evicts the batch if no request waits, or is upstream. */
 void sim_store_evict(void);
-/* A reply with all facts of a key, or the payloads of some. */
-chat_facts_t *sim_reply(const chat_key_t *key, const chat_str_t *fields,
-                        size_t n);
+/* 1 if the last of the facts is not put: it needs others, or is there. */
+int sim_withholds(const chat_key_t *key, const chat_facts_t *facts,
+                  const chat_str_t *needs, size_t n);
+/* A reply with all facts of a key, or none, and then the payloads of some. */
+chat_facts_t *sim_reply(const chat_key_t *key, int all,
+                        const chat_str_t *fields, size_t n);
 /* Copies of the facts in the arena. */
 void sim_copy_facts(chat_facts_t *to, chat_arena_t *arena,
                     const chat_fact_t *facts, size_t n);

@@ -25,7 +25,7 @@ typedef struct {
     chat_store_op_t *op; /* NULL: none, or it has failed */
     chat_key_t       key;
     chat_facts_t     facts;  /* of a join; copies */
-    chat_str_t      *fields; /* of payloads() */
+    chat_str_t      *fields; /* of payloads(), or that a join needs */
     size_t           nfields;
     int              sent;
     uint64_t         queued; /* ms; of a replay when it had its reply */
@@ -37,6 +37,7 @@ typedef struct reply_s {
     sim_cmd_t      *cmd;
     chat_facts_t   *facts; /* NULL: it has arrived */
     int             full;  /* the reply is that there is no room */
+    int             met;   /* the server had what a join needs */
 } reply_t;
 
 static reply_t *replies;
@@ -127,10 +128,11 @@ keep_different(chat_facts_t *reply, const chat_facts_t *put)
 static void
 on_execute(void *data, uintptr_t epoch)
 {
-    int           all;
+    int           all, met;
     sim_cmd_t    *cmd = data;
     sim_worker_t *worker = cmd->worker;
     reply_t      *reply;
+    chat_facts_t  facts = cmd->facts;
 
     if (!sim.reachable) {
         return;
@@ -141,7 +143,10 @@ on_execute(void *data, uintptr_t epoch)
         return;
     }
 
-    all = sim_execute(worker, &cmd->key, &cmd->facts);
+    met = facts.count == 0
+          || !sim_withholds(&cmd->key, &facts, cmd->fields, cmd->nfields);
+    facts.count -= !met;
+    all = sim_execute(worker, &cmd->key, &facts);
 
     if (epoch != worker->epoch || worker->dead) {
         sim_count("commands with an unknown outcome");
@@ -152,7 +157,9 @@ on_execute(void *data, uintptr_t epoch)
     reply->next = replies;
     reply->cmd = cmd;
     reply->full = !all;
-    reply->facts = sim_reply(&cmd->key, cmd->fields, cmd->nfields);
+    reply->met = met;
+    reply->facts = sim_reply(&cmd->key, facts.count != 0 || !cmd->nfields,
+                             cmd->fields, met ? cmd->nfields : 0);
     if (cmd->facts.count != 0 && (cmd->op == NULL || cmd->op->brief)) {
         keep_different(reply->facts, &cmd->facts);
     }
@@ -162,9 +169,12 @@ on_execute(void *data, uintptr_t epoch)
 }
 
 
-/* Takes claims that have lost from a command that may be replayed. */
+/*
+ * Takes claims that do not stand from a command that may be replayed; absent:
+ * what a reply without the claim says.
+ */
 static void
-drop_lost_claims(sim_cmd_t *cmd, const chat_facts_t *reply)
+drop_lost_claims(sim_cmd_t *cmd, const chat_facts_t *reply, int absent)
 {
     size_t             i, k;
     chat_facts_t       kept;
@@ -181,8 +191,10 @@ drop_lost_claims(sim_cmd_t *cmd, const chat_facts_t *reply)
         { /* void */
         }
 
-        if (k == reply->count || !chat_str_starts(fact->field, "claim/")
-            || chat_str_eq(reply->items[k].value, fact->value))
+        if (!chat_str_starts(fact->field, "claim/")
+            || (k == reply->count
+                    ? !absent
+                    : chat_str_eq(reply->items[k].value, fact->value)))
         {
             chat_facts_append(&kept, fact, 1);
         }
@@ -211,7 +223,8 @@ on_reply(void *data, uintptr_t epoch)
     ngx_queue_remove(&cmd->queue);
 
     if (cmd->facts.count != 0 && !reply->full) {
-        drop_lost_claims(cmd, facts);
+        drop_lost_claims(cmd, facts, cmd->nfields != 0);
+        cmd->nfields = 0;
         cmd->queued = sim.now;
         cmd->sent = 0;
         ngx_queue_insert_tail(&worker->replay, &cmd->queue);
@@ -219,6 +232,7 @@ on_reply(void *data, uintptr_t epoch)
 
     if (op != NULL) {
         detach(cmd);
+        op->nneeds = reply->met ? op->nneeds : 0;
     }
 
     if (op != NULL && !reply->full) {
@@ -296,6 +310,20 @@ submit(sim_worker_t *worker, sim_cmd_t *cmd, chat_store_op_t *op)
 
 
 static void
+copy_fields(sim_cmd_t *cmd, const chat_str_t *fields, size_t n)
+{
+    size_t i;
+
+    cmd->fields = chat_arena_alloc(sim.arena, (n + 1) * sizeof(chat_str_t));
+    cmd->nfields = n;
+
+    for (i = 0; i < n; i++) {
+        (void) chat_arena_dup(sim.arena, fields[i], &cmd->fields[i]);
+    }
+}
+
+
+static void
 redis_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
            const chat_fact_t *facts, size_t n, uint32_t ttl,
            chat_store_watch_t *watch)
@@ -320,6 +348,10 @@ redis_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
         chat_facts_append(&cmd->facts, &worker->base.wait, 1);
     }
 
+    if (op != NULL) {
+        copy_fields(cmd, op->needs, op->nneeds);
+    }
+
     submit(worker, cmd, op);
 }
 
@@ -328,7 +360,6 @@ static void
 redis_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
                const chat_str_t *fields, size_t n)
 {
-    size_t        i;
     sim_cmd_t    *cmd;
     sim_worker_t *worker = (sim_worker_t *) store;
 
@@ -339,13 +370,7 @@ redis_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     cmd = chat_arena_alloc(sim.arena, sizeof(*cmd));
     cmd->key = *key;
     chat_facts_init(&cmd->facts, sim.arena);
-    cmd->fields = chat_arena_alloc(sim.arena, (n + 1) * sizeof(chat_str_t));
-    cmd->nfields = n;
-
-    for (i = 0; i < n; i++) {
-        (void) chat_arena_dup(sim.arena, fields[i], &cmd->fields[i]);
-    }
-
+    copy_fields(cmd, fields, n);
     submit(worker, cmd, op);
 }
 

@@ -372,16 +372,36 @@ sim_store_evict(void)
 }
 
 
-/* Replies with all facts of a key, or the payloads of some. */
+int
+sim_withholds(const chat_key_t *key, const chat_facts_t *facts,
+              const chat_str_t *needs, size_t n)
+{
+    size_t             i;
+    const set_t       *set = find_set(key, 0);
+    const chat_fact_t *found;
+
+    for (i = 0; i < n; i++) {
+        found = find_fact(set, needs[i]);
+
+        if (found == NULL || !found->has_payload) {
+            sim_count("claims that lack results");
+            return 1;
+        }
+    }
+
+    return n != 0 && find_fact(set, facts->items[facts->count - 1].field);
+}
+
+
 chat_facts_t *
-sim_reply(const chat_key_t *key, const chat_str_t *fields, size_t n)
+sim_reply(const chat_key_t *key, int all, const chat_str_t *fields, size_t n)
 {
     size_t        i;
     set_t        *set = find_set(key, 0);
     chat_fact_t   fact, *found;
     chat_facts_t *reply = ngx_chat_store_reply();
 
-    for (i = 0; fields == NULL && set != NULL && i < set->facts.count; i++) {
+    for (i = 0; all && set != NULL && i < set->facts.count; i++) {
         fact = set->facts.items[i];
         fact.payload = chat_str(NULL, 0);
         (void) ngx_chat_keep_facts(reply, &fact, 1);
@@ -483,11 +503,16 @@ shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
         chat_facts_append(&copy, &worker->base.wait, 1);
     }
 
+    if (op != NULL && sim_withholds(key, &copy, op->needs, op->nneeds)) {
+        copy.count--;
+        op->nneeds = 0;
+    }
+
     all = sim_execute(worker, key, &copy);
 
     if (op != NULL && all) {
         ngx_chat_store_answer(&worker->base, op, CHAT_OK,
-                              sim_reply(key, NULL, 0));
+                              sim_reply(key, 1, op->needs, op->nneeds));
     } else if (op != NULL) {
         ngx_chat_store_answer(&worker->base, op, CHAT_LIMIT, NULL);
     }
@@ -506,7 +531,7 @@ shm_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 
     if (sim_burn(worker)) {
         ngx_chat_store_answer(&worker->base, op, CHAT_OK,
-                              sim_reply(key, fields, n));
+                              sim_reply(key, 0, fields, n));
     }
 }
 

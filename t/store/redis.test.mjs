@@ -272,19 +272,6 @@ async function monitored(t, port) {
   return found;
 }
 
-live('a claim and the payloads that it needs take one round trip',
-  async (t) => {
-    const r = await redis(t);
-    const scene = await over(t, 'openai_chat', r.url());
-    const commands = await monitored(t, r.port);
-    await works(scene, 'the batch');
-    const at = (text) => commands.findIndex((line) => line.includes(text));
-    await until(() => at('"claim/1"') >= 0, 5000, 'the claim');
-    const fetched = at('"HMGET"');
-    assert.ok(fetched >= 0 && fetched < at('"claim/1"'),
-      commands.join('\n'));
-  }, { skip: unbuilt });
-
 live('the facts of an answer and of its end are put together if known',
   async (t) => {
     const key = 'openai_chat';
@@ -615,7 +602,8 @@ live('the number of commands that Redis gets', async (t) => {
       /* Only the store knows the members of a chain. */
       assert.equal(one.before,
         `${named + (dialects[key].chained ? 2 : 1)}+0`);
-      assert.equal(two.before, `${named + 2}+1`, 'a merge');
+      /* What it lacks comes with its claim. */
+      assert.equal(two.before, one.before, 'a merge');
       /*
        * The facts of an answer: it began, it is not recorded, it ended. The
        * answer to a batch in parts is recorded: both the batch and the

@@ -289,6 +289,22 @@ live('s64: a claim that has lost is not repeated to the next master',
     batch.released();
   });
 
+/* The worker joins what a request has brought once more, but no claim. */
+live('s64: a claim without its results is not put at the next master',
+  async (t) => {
+    const it = await sentinels(t);
+    const scene = await nodesOver(t, 'openai_chat', it, { workers: 1 });
+    const [here, there] = scene.nodes;
+    const batch = new Batch(scene, 2);
+    await batch.ask({ node: here });
+    await leave(batch, batch.results([0]), { node: here });
+    assert.notEqual(await it.failover(), it.servers[0]);
+    await until(() => here.errorLog().includes('failed over'));
+    assert.equal(await wordOf(batch.continue(batch.results([1]),
+      { node: there })), 'final');
+    batch.released();
+  });
+
 live('s64: results accepted before a failover are not lost', async (t) => {
   const it = await sentinels(t);
   const scene = await nodesOver(t, 'openai_chat', it,

@@ -8,7 +8,7 @@
  *   A watches | is lost | is not lost | rejoins -> VERDICT | reclaims
  *   call a | result a | bare a | fact FIELD VALUE | clear | lose | wait MS
  * Words of asks: chained, kept (at the provider), fresh, retry, retry=2,
- * key=x, model=2, turn=2, nothing-new.
+ * key=x, model=2, turn=2, nothing-new, at-once (its first join may claim).
  */
 
 #ifndef GATE_PLAY_H
@@ -143,6 +143,9 @@ play_asks(asker_t *a, char name, char *words, const char *line)
 
         } else if (strncmp(word, "turn=", 5) == 0) {
             a->rq.signature[1] = (unsigned char) word[5];
+
+        } else if (strcmp(word, "at-once") == 0) {
+            a->at_once = 1;
 
         } else if (strcmp(word, "nothing-new") == 0) {
             old = 1;

@@ -38,6 +38,7 @@ typedef struct {
     chat_question_t q;
     chat_decision_t d;
     uint32_t        claiming; /* its own attempt */
+    int             at_once; /* its first join may claim with stored results */
     size_t          members;
     chat_call_t    *known; /* a chain's calls, as last read */
     size_t          nknown;
@@ -223,23 +224,45 @@ asker_end(asker_t *a)
 }
 
 
+/* 1 if the store has a payload for each of these fields. */
+static inline int
+store_has(const chat_needs_t *needs)
+{
+    size_t i, k, found = 0;
+
+    for (i = 0; i < needs->nfields; i++) {
+        for (k = 0; k < store.count; k++) {
+            found += store.facts[k].has_payload
+                     && chat_str_eq(store.facts[k].field, needs->fields[i]);
+        }
+    }
+
+    return found == needs->nfields;
+}
+
+
 /* The first join. */
 static inline int
 asker_join(asker_t *a)
 {
     size_t       dropped;
     chat_facts_t facts;
+    chat_needs_t needs = { 0 };
 
     chat_facts_init(&facts, a->arena);
     dropped = chat_gate_facts(&a->q, &a->rq, 0, 1024, &facts);
     assert_int_equal(dropped, 0);
 
-    if (a->q.complete) {
+    if (!a->q.complete && !a->q.chained) {
+        chat_facts_add(&facts, "partial", chat_cstr("1"));
+    }
+
+    if ((a->q.complete || a->at_once)
+        && chat_gate_claims_first(&a->q, a->arena, &needs)
+        && store_has(&needs))
+    {
         a->claiming = 1;
         chat_gate_claim(&a->q, 1, &facts);
-
-    } else if (!a->q.chained) {
-        chat_facts_add(&facts, "partial", chat_cstr("1"));
     }
 
     return store_join(&facts);

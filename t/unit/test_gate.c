@@ -532,6 +532,60 @@ s108_own_results_come_before_stored_ones(void **state)
 }
 
 
+/* It has not read what it carries: readers add that from the store. */
+static void
+a_claim_in_the_first_join_carries_stored_results(void **state)
+{
+    play_each("A asks a+ b. at-once -> HOLD missing=1;"
+              "B asks a. b+ at-once -> GO k=1 merge;"
+              "C asks a+ b. -> WAIT;"
+              "D asks a= b. -> PASS;"
+              "lose;"
+              "B reclaims;"
+              "E asks a+ b. at-once -> WAIT");
+    play_each("A asks a+ b. c+ -> HOLD;"
+              "B asks a= b. c. at-once -> HOLD missing=1;"
+              "C asks a. b+ c= at-once -> GO k=1;"
+              "D asks a+ b. c= -> WAIT;"
+              "E asks a+ b. c+ -> PASS");
+}
+
+
+/* A decision in the store is no result; one in the body needs none. */
+static void
+a_first_join_may_claim_beside_approvals(void **state)
+{
+    play_each("A asks a. b^ -> HOLD;"
+              "B asks a+ b? at-once -> CLAIM merge");
+    play_each("A asks a+ b? -> HOLD;"
+              "B asks a. b^ at-once -> GO k=1 merge");
+    play_each("A asks a+ b+ c. -> HOLD;"
+              "B asks a. a+ b. c+ at-once -> GO k=1 merge");
+}
+
+
+/* Not of a call that it has decided: no result of that goes upstream. */
+static void
+a_first_claim_names_results_that_it_has_not_read(void **state)
+{
+    asker_t      a;
+    chat_needs_t needs;
+
+    asker_begin(&a);
+    asker_call(&a, "a.");
+    asker_call(&a, "b^");
+    asker_call(&a, "c+");
+    asker_open(&a, chat_dialects[0], 'A');
+    assert_true(chat_gate_claims_first(&a.q, a.arena, &needs));
+    assert_int_equal(needs.nfields, 1);
+    assert_true(chat_str_is(needs.fields[0], "result/a"));
+    assert_int_equal(a.q.sent_results.len, 2 * CHAT_CARRIED);
+    assert_true(chat_carried_has(a.q.sent_results, chat_cstr("a")));
+    assert_false(chat_carried_has(a.q.sent_results, chat_cstr("b")));
+    asker_end(&a);
+}
+
+
 /* Without memory for the list no other request shares its answer. */
 static void
 a_claim_that_lacks_its_results_has_no_siblings(void **state)
@@ -628,6 +682,9 @@ main(void)
         cmocka_unit_test(s35_an_unknown_id_completes_nothing),
         cmocka_unit_test(s26_s27_repeated_results_are_nothing_new),
         cmocka_unit_test(s108_own_results_come_before_stored_ones),
+        cmocka_unit_test(a_claim_in_the_first_join_carries_stored_results),
+        cmocka_unit_test(a_first_join_may_claim_beside_approvals),
+        cmocka_unit_test(a_first_claim_names_results_that_it_has_not_read),
         cmocka_unit_test(a_claim_that_lacks_its_results_has_no_siblings),
         cmocka_unit_test(an_attempt_belongs_to_one_request_of_one_worker),
         cmocka_unit_test(s123_a_conversation_is_kept_by_its_provider),

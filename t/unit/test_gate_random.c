@@ -112,6 +112,7 @@ run_open(run_t *run)
 
         p->complete = given == run->members;
         asker_open(&p->a, dialect, (char) ('A' + i));
+        p->a.at_once = dice(2);
         NEED(p->a.q.complete == p->complete);
     }
 

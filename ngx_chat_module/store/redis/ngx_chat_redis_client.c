@@ -398,15 +398,40 @@ expire_copies(ngx_chat_redis_client_t *client)
 
 
 /*
- * Takes claims out of a join that lost to those in the reply. On a server that
- * lacks the winner they would stand, and their requests know nothing of it.
+ * 1 if the reply to a join shows that this claim of it does not stand; absent:
+ * what a reply without the claim says.
+ */
+static ngx_uint_t
+has_lost(const redisReply *reply, chat_str_t field, chat_str_t value,
+         ngx_uint_t absent)
+{
+    size_t     i;
+    chat_str_t stored;
+
+    for (i = 0; i + 1 < reply->elements; i += 2) {
+        stored = ngx_chat_redis_text(reply->element[i + 1]);
+
+        if (chat_str_eq(ngx_chat_redis_text(reply->element[i]), field)) {
+            return stored.len != value.len + 1
+                   || memcmp(stored.data + 1, value.data, value.len) != 0;
+        }
+    }
+
+    return absent;
+}
+
+
+/*
+ * Takes claims out of a join that do not stand. On a server that lacks what
+ * they lost to they would, and their requests know nothing of it.
  */
 static void
-drop_lost_claims(ngx_chat_redis_cmd_t *cmd, const redisReply *reply)
+drop_lost_claims(ngx_chat_redis_cmd_t *cmd, const redisReply *reply,
+                 ngx_uint_t absent)
 {
-    size_t      i, start, at = cmd->head;
+    size_t      start, at = cmd->head;
     chat_buf_t *text = &cmd->args.text;
-    chat_str_t  field, value, stored;
+    chat_str_t  field, value;
 
     while (at < text->len) {
         start = at;
@@ -415,24 +440,41 @@ drop_lost_claims(ngx_chat_redis_cmd_t *cmd, const redisReply *reply)
         (void) ngx_chat_redis_cmd_arg(cmd, &at); /* 1: it has a payload */
         (void) ngx_chat_redis_cmd_arg(cmd, &at);
 
-        for (i = chat_str_starts(field, "claim/") ? 0 : reply->elements;
-             i + 1 < reply->elements; i += 2)
-        {
-            stored = ngx_chat_redis_text(reply->element[i + 1]);
-
-            if (chat_str_eq(ngx_chat_redis_text(reply->element[i]), field)
-                && (stored.len != value.len + 1
-                    || memcmp(stored.data + 1, value.data, value.len) != 0))
-            {
-                text->len -= at - start;
-                cmd->args.argc -= 4;
-                ngx_memmove(text->data + start, text->data + at,
-                            text->len - start);
-                at = start;
-                break;
-            }
+        if (chat_str_starts(field, "claim/")
+            && has_lost(reply, field, value, absent)) {
+            text->len -= at - start;
+            cmd->args.argc -= 4;
+            ngx_memmove(text->data + start, text->data + at,
+                        text->len - start);
+            at = start;
         }
     }
+}
+
+
+/* Copies the text of a command; what a join has put needs nothing more. */
+static void
+copy_text(const ngx_chat_redis_cmd_t *cmd, ngx_chat_redis_cmd_t *copy)
+{
+    size_t            at = cmd->needs;
+    uint64_t          needs = 0;
+    const chat_buf_t *text = &cmd->args.text;
+
+    copy->head = cmd->head;
+    copy->args.argc = cmd->args.argc;
+
+    if (at == 0) {
+        chat_buf_add(&copy->args.text, chat_buf_str(text));
+        return;
+    }
+
+    (void) chat_str_number(ngx_chat_redis_cmd_arg(cmd, &at), &needs);
+    chat_buf_add(&copy->args.text, chat_str(text->data, cmd->needs));
+    ngx_chat_redis_cmd_number(copy, 0);
+    copy->head = copy->args.text.len;
+    copy->args.argc = cmd->args.argc - (ngx_uint_t) needs;
+    chat_buf_add(&copy->args.text,
+                 chat_str(text->data + cmd->head, text->len - cmd->head));
 }
 
 
@@ -453,16 +495,14 @@ resend_add(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd,
     }
 
     copy = ngx_chat_redis_cmd_create("", ngx_chat_redis_ignore, NULL);
-    chat_buf_add(&copy->args.text, chat_buf_str(&cmd->args.text));
+    copy_text(cmd, copy);
 
     if (copy->failed || copy->args.text.failed) {
         ngx_chat_redis_cmd_free(copy);
         return;
     }
 
-    copy->args.argc = cmd->args.argc;
-    copy->head = cmd->head;
-    drop_lost_claims(copy, reply);
+    drop_lost_claims(copy, reply, cmd->needs != 0);
     copy->bytes = cmd->bytes;
     copy->slot = cmd->slot;
     copy->is_keyed = cmd->is_keyed;

@@ -26,6 +26,7 @@ struct ngx_chat_redis_cmd_s {
     ngx_chat_redis_args_t args;
     chat_arena_t         *arena; /* of itself, and of the facts in its reply */
     size_t   head;  /* bytes of text before its facts, if resendable */
+    size_t   needs; /* likewise before the number of its needs; 0: none */
     size_t   bytes; /* once it is submitted */
     unsigned slot;  /* of its keys, if is_keyed */
 

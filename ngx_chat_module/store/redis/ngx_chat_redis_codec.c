@@ -9,7 +9,8 @@
  * twice.
  *
  * The server runs a Lua script as one step. A join puts absent facts and
- * returns all facts, or nothing if these are its own; an append adds a piece
+ * returns all facts, or nothing if these are its own; what it needs comes
+ * behind them, as 2 and what the second hash has. An append adds a piece
  * to a log; both then notify the workers that wait for the key. A read returns
  * pieces up to a number of bytes. Scripts are called by their hashes. They are
  * loaded with each connection; a server that has lost them gets another one.
@@ -22,7 +23,7 @@
 #include "store/redis/ngx_chat_store_redis.h"
 
 #define NGX_CHAT_REDIS_ARGS_MAX 4096 /* of a join that facts are added to */
-#define NGX_CHAT_REDIS_HEAD_ARGS 9   /* of a join, before its facts */
+#define NGX_CHAT_REDIS_HEAD_ARGS 10  /* of a join, before needs and facts */
 #define NGX_CHAT_REDIS_TEXT 1000     /* bytes that few commands exceed */
 #define NGX_CHAT_REDIS_HEX 64        /* digits of a name */
 #define NGX_CHAT_REDIS_TAG 8         /* digits of a tag, enough for a slot */
@@ -56,14 +57,19 @@ static const char *const scripts[] = {
     "local f,p,mode,own,was=KEYS[1],KEYS[2],ARGV[3],ARGV[4],false\n"
     "if mode=='clear' then\n"
     " was=redis.call('HGETALL',f) redis.call('DEL',unpack(KEYS)) end\n"
-    "local n=(#ARGV-4)/4\n"
+    "local c=ARGV[5]+0\n"
+    "local n=(#ARGV-5-c)/4\n"
     "local more=n>0 and ARGV[#ARGV-3]:find('^wait/') and n-1 or n\n"
     "if more>0 and redis.call('HLEN',f)+more>tonumber(ARGV[2]) then\n"
     " return redis.error_reply('FULL') end\n"
-    "local new,put,out=was,{},{}\n"
-    "for i=5,#ARGV,4 do\n"
+    "local new,put,out,with=was,{},{},{}\n"
+    "for i=6+c,#ARGV,4 do\n"
     " local k,v=ARGV[i],ARGV[i+1]\n"
     " local h=redis.call('HGET',f,k)\n"
+    " if c>0 and i==#ARGV-3 then\n"
+    "  for j=1,c do with[j]=not h and redis.call('HGET',p,ARGV[5+j])\n"
+    "   if not with[j] then c=0 break end end\n"
+    "  if c==0 then break end end\n"
     " if h and h:sub(2)~=v then out[#out+1],out[#out+2]=k,h end\n"
     " if not h then h='0'..v redis.call('HSET',f,k,h)\n"
     "  n,new,put[k]=n-1,true,1 end\n"
@@ -72,7 +78,8 @@ static const char *const scripts[] = {
     "  redis.call('HSET',p,k,#v..'\\n'..v..ARGV[i+3]) end\n"
     "end\n"
     "local all=(new or mode=='join') and redis.call('HGETALL',f)\n"
-    "if mode=='join' then out=n==0 and #all*2==#ARGV-4 and {} or all end\n"
+    "if mode=='join' then out=n==0 and #all*2==#ARGV-5 and {} or all end\n"
+    "for j=1,c do out[#out+1],out[#out+2]=ARGV[5+j],'2'..with[j] end\n"
     "if not new then return out end\n"
     "redis.call('EXPIRE',f,ARGV[1]) redis.call('EXPIRE',p,ARGV[1])\n"
     "local see=was or all\n" NGX_CHAT_REDIS_NOTIFY "return out\n",
@@ -174,14 +181,15 @@ add_facts(ngx_chat_redis_cmd_t *cmd, const chat_fact_t *facts, size_t n)
 
 
 /*
- * A join without facts. mode: join, put (it returns only what differs), or
- * clear (the key is emptied first). A server executes the watch of a later
- * command later: without a watch this worker is not notified.
+ * A join without facts, for op or NULL. mode: join, put (it returns only what
+ * differs), or clear (the key is emptied first). A server executes the watch
+ * of a later command later: without a watch this worker is not notified.
  */
 static ngx_chat_redis_cmd_t *
 create_join(ngx_chat_store_redis_t *redis, const chat_key_t *key, uint32_t ttl,
-            size_t most, const char *mode)
+            size_t most, const char *mode, const chat_store_op_t *op)
 {
+    size_t                i, needs = op != NULL ? op->nneeds : 0;
     chat_str_t            own = redis->base.store.worker;
     ngx_chat_redis_cmd_t *cmd = call(redis, NGX_CHAT_REDIS_JOIN, on_join, key,
                                      suffixes, *mode == 'c' ? 3 : 2);
@@ -195,6 +203,13 @@ create_join(ngx_chat_store_redis_t *redis, const chat_key_t *key, uint32_t ttl,
     ngx_chat_redis_cmd_number(cmd, most);
     ngx_chat_redis_cmd_add(cmd, chat_cstr(mode));
     ngx_chat_redis_cmd_add(cmd, own);
+    cmd->needs = needs != 0 ? cmd->args.text.len : 0;
+    ngx_chat_redis_cmd_number(cmd, needs);
+
+    for (i = 0; i < needs; i++) {
+        ngx_chat_redis_cmd_add(cmd, op->needs[i]);
+    }
+
     cmd->head = cmd->args.text.len;
     return cmd;
 }
@@ -275,7 +290,7 @@ redis_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 
     cmd =
         create_join(redis, key, ttl, (size_t) store->most_facts * (op ? 1 : 2),
-                    op && !op->brief ? "join" : "put");
+                    op && !op->brief ? "join" : "put", op);
     cmd->is_resendable = n > 0;
     add_facts(cmd, facts, n);
     add_facts(cmd, &redis->base.wait, watch != NULL);
@@ -295,7 +310,7 @@ redis_clear(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
     ngx_chat_redis_cmd_t   *cmd;
     ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
 
-    cmd = create_join(redis, key, ttl, store->most_facts, "clear");
+    cmd = create_join(redis, key, ttl, store->most_facts, "clear", NULL);
     add_facts(cmd, &redis->base.cleared, 1);
     submit(redis, cmd, NULL);
 }
@@ -380,7 +395,24 @@ fail(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 }
 
 
-/* A field and its value, behind 0 or 1, in the reply to a join. */
+/* What a join has written: length, line feed, value and payload. */
+static ngx_uint_t
+read_stored(chat_str_t text, chat_fact_t *fact)
+{
+    uint64_t len;
+
+    if (!chat_str_number(chat_str_cut(&text, '\n'), &len) || len > text.len) {
+        return 0;
+    }
+
+    fact->value = chat_str(text.data, (size_t) len);
+    fact->payload = chat_str(text.data + len, text.len - (size_t) len);
+    fact->has_payload = 1;
+    return 1;
+}
+
+
+/* A field and its value, behind 0 to 2, in the reply to a join. */
 static ngx_uint_t
 read_pair(ngx_chat_redis_cmd_t *cmd, const redisReply *reply, size_t i,
           chat_fact_t *fact)
@@ -394,7 +426,16 @@ read_pair(ngx_chat_redis_cmd_t *cmd, const redisReply *reply, size_t i,
     fact->field = ngx_chat_redis_text(reply->element[i]);
     fact->value = chat_str(value.data + 1, value.len - 1);
     fact->has_payload = value.data[0] == '1';
-    return 1;
+    return value.data[0] != '2' || read_stored(fact->value, fact);
+}
+
+
+/* 1 if the reply ends with what the join needs. */
+static ngx_uint_t
+has_needs(const ngx_chat_redis_cmd_t *cmd)
+{
+    return cmd->op->nneeds <= cmd->nfacts
+           && cmd->facts[cmd->nfacts - 1].payload.data != NULL;
 }
 
 
@@ -530,6 +571,10 @@ on_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
         return;
     }
 
+    if (cmd->op != NULL && cmd->op->nneeds != 0 && !has_needs(cmd)) {
+        cmd->op->nneeds = 0;
+    }
+
     cmd->reply = reply;
     n = cmd->op != NULL ? unknown_workers(cmd, names) : 0;
 
@@ -542,24 +587,12 @@ on_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 }
 
 
-/* What a join has written: length, line feed, value and payload. */
 static ngx_uint_t
 read_payload(ngx_chat_redis_cmd_t *cmd, const redisReply *reply, size_t i,
              chat_fact_t *fact)
 {
-    uint64_t   len;
-    chat_str_t text = ngx_chat_redis_text(reply->element[i]);
-
     fact->field = ngx_chat_redis_cmd_arg(cmd, &cmd->head);
-
-    if (!chat_str_number(chat_str_cut(&text, '\n'), &len) || len > text.len) {
-        return 0;
-    }
-
-    fact->value = chat_str(text.data, (size_t) len);
-    fact->payload = chat_str(text.data + len, text.len - (size_t) len);
-    fact->has_payload = 1;
-    return 1;
+    return read_stored(ngx_chat_redis_text(reply->element[i]), fact);
 }
 
 

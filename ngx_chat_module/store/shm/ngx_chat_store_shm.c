@@ -129,6 +129,34 @@ put_facts(ngx_chat_shm_ctx_t *shm, ngx_chat_shm_batch_t *batch,
 }
 
 
+/*
+ * With the lock: puts the last fact of a join if the batch has what op needs.
+ * NGX_ERROR: no room.
+ */
+static ngx_int_t
+put_last(ngx_chat_shm_ctx_t *shm, ngx_chat_shm_batch_t *batch,
+         chat_store_op_t *op, const chat_fact_t *last, size_t most,
+         ngx_int_t *added)
+{
+    size_t               i;
+    ngx_int_t            rc, before = *added;
+    ngx_chat_shm_fact_t *fact;
+
+    for (i = 0; i < op->nneeds; i++) {
+        fact = ngx_chat_shm_facts_get(shm, batch, op->needs[i]);
+
+        if (fact == NULL || !fact->has_payload) {
+            op->nneeds = 0;
+            return NGX_OK;
+        }
+    }
+
+    rc = put_facts(shm, batch, last, 1, most, NULL, added);
+    op->nneeds = *added != before ? op->nneeds : 0;
+    return rc;
+}
+
+
 static void
 shm_drop(chat_store_t *store, const chat_key_t *key, const chat_str_t *fields,
          size_t n)
@@ -168,7 +196,8 @@ shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
          const chat_fact_t *facts, size_t n, uint32_t ttl,
          chat_store_watch_t *watch)
 {
-    size_t                most = store->most_facts;
+    size_t                i, most = (size_t) store->most_facts * (op ? 1 : 2);
+    size_t                last = op != NULL && op->nneeds != 0;
     ngx_int_t             rc = n || watch ? NGX_ERROR : NGX_OK, added = 0;
     chat_facts_t         *reply = NULL;
     ngx_chat_shm_batch_t *batch;
@@ -185,8 +214,11 @@ shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
                        : ngx_chat_shm_facts_find(shm, key);
 
     if (batch != NULL) {
-        rc = put_facts(shm, batch, facts, n, most * (op ? 1 : 2),
+        rc = put_facts(shm, batch, facts, n - last, most,
                        watch ? &shm->base.wait : NULL, &added);
+        if (last && rc != NGX_ERROR) {
+            rc = put_last(shm, batch, op, &facts[n - 1], most, &added);
+        }
 
         batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
         if (added != 0) {
@@ -196,6 +228,11 @@ shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 
     if (op != NULL && rc != NGX_ERROR) {
         reply = all_facts(op->brief && added == (ngx_int_t) n ? NULL : batch);
+
+        for (i = 0; i < op->nneeds && reply != NULL; i++) {
+            ngx_chat_shm_facts_copy(
+                ngx_chat_shm_facts_get(shm, batch, op->needs[i]), 1, reply);
+        }
     }
 
     ngx_shmtx_unlock(&shm->shpool->mutex);
