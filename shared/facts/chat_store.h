@@ -99,7 +99,7 @@ struct chat_store_s {
      * op->needs (not if brief, nor with a watch): the last fact is put only if
      * the key has a fact with a payload for each of these fields. If it is
      * put, the answer ends with these, in this order, with their payloads;
-     * otherwise op->nneeds is 0 in done().
+     * otherwise, or if the store has lost payloads, op->nneeds is 0 in done().
      * watch (NULL: none) begins, anew if it stands: from this moment on
      * watch->notify() is called when something is added to the key, until
      * unwatch().

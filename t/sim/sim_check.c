@@ -126,7 +126,8 @@ check_approvals(const sim_request_t *request)
             if (sim.approvals >> call & 1 && request->body.values[call] == '.'
                 && strchr("gr", request->sent[call])
                 && other->sent[call] == request->sent[call] && other->k != 0
-                && other->answered != 0 && other->answered < request->arrived)
+                && !other->passed && other->answered != 0
+                && other->answered < request->arrived)
             {
                 sim_violated("one_approval",
                              "request %u repeats the decision on call %u, "

@@ -158,7 +158,7 @@ on_execute(void *data, uintptr_t epoch)
     reply->cmd = cmd;
     reply->full = !all;
     reply->met = met;
-    reply->facts = sim_reply(&cmd->key, facts.count != 0 || !cmd->nfields,
+    reply->facts = sim_reply(&cmd->key, cmd->facts.count != 0 || !cmd->nfields,
                              cmd->fields, met ? cmd->nfields : 0);
     if (cmd->facts.count != 0 && (cmd->op == NULL || cmd->op->brief)) {
         keep_different(reply->facts, &cmd->facts);

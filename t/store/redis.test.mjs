@@ -9,7 +9,9 @@ import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { gate, pause, unbuilt, until } from '../lib/harness.mjs';
+import {
+  gate, patience, pause, unbuilt, until,
+} from '../lib/harness.mjs';
 import { handled } from '../lib/handled.mjs';
 import { Batch, scene as sceneOf, stage, staged, told } from
   '../lib/batch.mjs';
@@ -465,6 +467,23 @@ live('given a full Redis, external results are refused, answers have no id',
     assert.equal((await answer.head).headers['x-chat-stream'], undefined);
     await said(scene.n, /an answer was not indexed.*the store is full/);
   });
+
+/* maxmemory-policy is not noeviction: facts and payloads are two keys. */
+live('given a Redis that has evicted payloads, a request does not claim again '
+  + 'and again', async (t) => {
+  const r = await redis(t);
+  const scene = await over(t, 'openai_chat', r.url());
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  await leave(batch, batch.results([0]));
+  const [payloads] = await r.command('KEYS', 'chat:*:p');
+  await r.command('DEL', payloads);
+  const before = await r.calls('EVALSHA');
+  const answer = wordOf(batch.continue(batch.results([1])));
+  assert.equal(await Promise.race([answer, pause(5000 * patience)]), '409');
+  assert.ok(await r.calls('EVALSHA') - before < 10);
+  assert.equal(batch.upstream().length, 0);
+});
 
 live('given a Redis that forgets its scripts, workers reconnect to load them',
   async (t) => {
