@@ -457,6 +457,8 @@ perform(ngx_chat_ctx_t *ctx)
         return;
 
     case CHAT_ACT_PASS:
+        /* it may have claimed what it does not go upstream with */
+        ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
         go_on(ctx, ctx->act.reason);
         return;
 

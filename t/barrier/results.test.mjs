@@ -603,3 +603,32 @@ live('s64: the store loses its data: held requests go on', async (t) => {
     batch.released();
   }
 });
+
+/* A stream without its seal may have more calls: nothing is claimed for it. */
+live('a request without results passes while the stream runs, and holds up '
+  + 'no continuation', async (t) => {
+  const [seal, later] = [gate(), gate()];
+  const scene = await openStage(t, 'ai_sdk', { strict: false });
+  const batch = new Batch(scene, 2);
+  const results = batch.results();
+  const usual = scene.p.answer;
+  const answers = [sse([...batch.from.slice(0, -3), seal,
+    ...batch.from.slice(-3)]), sse([later, ...batch.dialect.final('early')])];
+  scene.p.answer = (request) => (request.answered.length
+    ? usual(request) : answers.shift());
+  const turn = batch.post(batch.dialect.fresh());
+  await turn.until((text) => text.includes(batch.ids[1])
+    && text.split('tool-input-available').length === 3);
+  for (const i of [0, 1]) {
+    await taken(give(batch, i, { output: results[batch.ids[i]] }), 1);
+  }
+  const early = batch.continue({});
+  assert.equal(await verdict(early), 'passed');
+  seal.open();
+  await turn.text();
+  const answer = wordOf(batch.continue(batch.results([0])));
+  assert.equal(await Promise.race([answer, pause(3000 * patience)]), 'final');
+  assert.equal(early.ended, false);
+  later.open();
+  await early.text();
+});
