@@ -56,7 +56,8 @@ the module's least cost of all rounds divided by plain NGINX's least cost of
 the same rounds: other programs on the machine can only add to a cost. In
 brackets: the median of the ratios of single rounds, the least and the most.
 Provider, NGINX and clients share the machine; plain and module take turns. In
-Frames, Recorded, Bodies, Dialects and Growth they share one CPU.
+Frames, Connections, Recorded, Bodies, Dialects and Growth they share one CPU,
+because the worker's cost depends on which CPU does the kernel's work.
 The machine of the last run: ${machine}.
 
 ## Goals

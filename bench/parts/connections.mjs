@@ -58,7 +58,7 @@ async function first(bench, servers) {
       (await send(bench, it.port, path, { times })).p50]))));
 }
 
-export default { title: 'Connections', async run(bench) {
+export default { title: 'Connections', oneCpu: true, async run(bench) {
   const upstream = await provider(bench);
   const servers = { plain: await server(bench, { upstream, module: false }),
     module: await server(bench, { upstream }) };
