@@ -393,7 +393,7 @@ int
 chat_gate_claims_first(chat_question_t *q, chat_arena_t *arena,
                        chat_needs_t *needs)
 {
-    size_t                        i;
+    size_t                        i, n = 0;
     const chat_question_member_t *own = q->members;
 
     memset(needs, 0, sizeof(*needs));
@@ -412,15 +412,19 @@ chat_gate_claims_first(chat_question_t *q, chat_arena_t *arena,
             continue;
         }
 
-        needs->fields[needs->nfields] =
-            chat_facts_field(arena, "result/", own->id);
-        if (needs->fields[needs->nfields++].len == 0) {
+        needs->fields[n] = chat_facts_field(arena, "result/", own->id);
+        if (needs->fields[n++].len == 0) {
             return 0;
         }
     }
 
     q->sent_results = chat_gate_results(q, NULL, 1);
-    return q->sent_results.data != NULL;
+    if (q->sent_results.data == NULL) {
+        return 0;
+    }
+
+    needs->nfields = n; /* without a claim no fact depends on them */
+    return 1;
 }
 
 
