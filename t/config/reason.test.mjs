@@ -841,7 +841,8 @@ const steps = [
   'chat store join: facts', 'chat store reply: rc 0', 'chat verdict: wait',
   'chat store watch: facts', 'chat hold: incomplete, ends in',
   'chat wake-up: rc 0, requests 1', 'chat verdict: claim',
-  'chat claim: attempt 1', 'chat store payloads: facts 1',
+  'chat claim: attempt 1', 'chat store join: facts 1',
+  'chat store reply: rc 0',
   'chat verdict: go, merged, attempt 1',
   'chat goes upstream: merged, attempt 1'];
 
