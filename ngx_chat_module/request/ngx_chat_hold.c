@@ -31,7 +31,7 @@
 #define NGX_CHAT_HOLD_EXITING 60000
 #define NGX_CHAT_WATCH_EXIT 500
 #define NGX_CHAT_HOLD_ASKING 20  /* ms: the store will have answered */
-#define NGX_CHAT_HOLD_HEAD 10000 /* ms, from an answer to its recording */
+#define NGX_CHAT_HOLD_HEAD 15000 /* ms: a reader of errors ends before */
 #define NGX_CHAT_QUOTA_SHARE 4
 #define NGX_CHAT_QUOTA_HOLD (11 * 1024) /* bytes, of every hold */
 
