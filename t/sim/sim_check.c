@@ -109,9 +109,25 @@ check_values(const sim_request_t *request)
 }
 
 
+/* 1 if the claim that the store has is this request's. */
+static int
+has_claim(const sim_request_t *request)
+{
+    char               k[16], text[64];
+    const chat_fact_t *fact;
+
+    snprintf(k, sizeof(k), "%u", request->k);
+    snprintf(text, sizeof(text), "%s %s ", request->worker->name,
+             request->name);
+    fact = sim_store_fact(&sim.key, "claim/", chat_cstr(k));
+    return fact != NULL && chat_str_starts(fact->value, text);
+}
+
+
 /*
  * A stored decision goes into a body only if no attempt that carried it was
- * answered before the body came: its tool may have run.
+ * answered before the body came: its tool may have run. A request that passed
+ * without the store is no attempt if another one has the claim.
  */
 static void
 check_approvals(const sim_request_t *request)
@@ -126,7 +142,7 @@ check_approvals(const sim_request_t *request)
             if (sim.approvals >> call & 1 && request->body.values[call] == '.'
                 && strchr("gr", request->sent[call])
                 && other->sent[call] == request->sent[call] && other->k != 0
-                && !other->passed && other->answered != 0
+                && (!other->passed || has_claim(other)) && other->answered != 0
                 && other->answered < request->arrived)
             {
                 sim_violated("one_approval",
