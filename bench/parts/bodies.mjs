@@ -109,17 +109,17 @@ const fill = (bench, it) => send(bench, it.port,
   written({ kb: 2, kind: 'chat', turn: 'continuation' }),
   { connections, times: 500 });
 
-/* One row. part: of the bench; who: the store, or the dialect. */
+/* One row. part: of the bench; group: its store, or its dialect. */
 export async function row(bench, plain, it,
-  { part, who, kb, kind, turn, file, most }) {
+  { part, group, kb, kind, turn, file, most }) {
   const times = Math.ceil(count(bench, kb) / connections);
   const measured = (one) => async () => (await cost(bench, one, file,
     { connections, times })).cost / connections / times;
   const { module } = await bench.compare(
-    `${part}/${who}/${kb} KB ${kind} ${turn}`, inTurn({
+    `${part}/${group}/${kb} KB ${kind} ${turn}`, inTurn({
       plain: measured(plain), module: measured(it) }),
     { goals: { module: most } });
-  return [who, `${kb} KB`, kind, turn, fixed(module.plain, 0),
+  return [group, `${kb} KB`, kind, turn, fixed(module.plain, 0),
     fixed(module.cost, 0), ...cells(module), share(module), goalOf(module)];
 }
 
@@ -137,7 +137,7 @@ export default { title: 'Bodies', oneCpu: true, async run(bench) {
     for (const kb of sizes) {
       for (const kind of ['chat', 'agent']) {
         for (const turn of Object.keys(turns)) {
-          rows.push(await row(bench, plain, it, { part: 'bodies', who: name,
+          rows.push(await row(bench, plain, it, { part: 'bodies', group: name,
             kb, kind, turn, file: written({ kb, kind, turn }),
             most: goal(name, turn, kb) }));
         }

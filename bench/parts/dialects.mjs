@@ -27,7 +27,7 @@ export default { title: 'Dialects', oneCpu: true, async run(bench) {
           const file = request(`${key}-${kind}-${turn}-${kb}`, { path,
             query: `f=final-${key}`, tenant: 'bench',
             body: bodyOf(key, kind, kb, turn) });
-          rows.push(await row(bench, plain, it, { part: 'dialects', who: key,
+          rows.push(await row(bench, plain, it, { part: 'dialects', group: key,
             kb, kind, turn, file, most: goals[kind][turn][kb] }));
         }
       }
